@@ -55,8 +55,6 @@ pub struct Binder<'a> {
     pub without_subqueries: bool,
     /// A CHECK is being bound.
     pub in_check: bool,
-    /// A table or table type is being defined: whoever does that needs REFERENCES on what its definition names.
-    pub defining: bool,
     /// The calls of NEXT VALUE FOR that were bound.
     pub next_values: NextValues,
     /// The recursive CTEs whose members are being bound.
@@ -112,7 +110,6 @@ impl<'a> Binder<'a> {
             in_default: false,
             without_subqueries: false,
             in_check: false,
-            defining: false,
             next_values: NextValues::default(),
             outer_columns: Vec::new(),
             view_depth: 0,

@@ -170,7 +170,6 @@ fn as_table(view: &View, columns: &[VisibleColumn]) -> TableSchema {
         schema.columns.push(Column {
             name: Arc::clone(&column.name),
             sql_type: column.scalar.ty,
-            alias_type: None,
             nullable: column.scalar.nullable,
             collation: column.scalar.collation(),
             identity: None,

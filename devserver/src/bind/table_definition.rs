@@ -6,7 +6,7 @@ use crate::bind::binder::Binder;
 use crate::bind::conversion::implicit;
 use crate::bind::index_definition::{index_options, inline_index, key_columns};
 use crate::bind::query_scope::{QueryScope, VisibleSource};
-use crate::bind::type_name::{AliasType, system_type, type_not_found_at};
+use crate::bind::type_name::type_not_found_at;
 use crate::error::{SqlError, SqlResult};
 use crate::plan::next_value_forbidden::ForbiddenPlace;
 use crate::plan::scalar::{Node, slot_bit};
@@ -90,27 +90,13 @@ pub fn template(
     Ok(schema)
 }
 
-/// The type that a name means for a column of a table; tempdb has none of the types of this database.
-///
-/// Source: "CREATE TYPE" (MicrosoftDocs/sql-docs, docs/t-sql/statements/create-type-transact-sql.md): "Creates an alias
-/// data type … in the current database".
-pub fn column_type(
-    binder: &Binder<'_>,
-    schema: &TableSchema,
-    name: &TypeName,
-    place: usize,
-) -> SqlResult<(SqlType, Option<AliasType>)> {
-    let not_found = || type_not_found_at(place, &name.name);
-    if let Some(sql_type) = system_type(name)? {
-        return Ok((sql_type, None));
-    }
-    if schema.name.starts_with('#') || binder.find_user_type(&name.name)?.is_none() {
-        return Err(not_found());
-    }
-    if binder.defining {
-        binder.check_referenced_type(name)?;
-    }
-    Ok((binder.resolve_type(name)?, binder.alias_type(name)?))
+/// The type that a name means for a column of a table.
+pub fn column_type(binder: &Binder<'_>, name: &TypeName, place: usize) -> SqlResult<SqlType> {
+    binder.resolve_type(name).map_err(
+        |error| {
+            if error.number == 2715 { type_not_found_at(place, &name.name) } else { error }
+        },
+    )
 }
 
 /// One column, the `place`-th of its statement; the type of a computed one is still to be found.
@@ -120,12 +106,9 @@ pub fn bind_column(
     column: &ColumnDefinition,
     place: usize,
 ) -> SqlResult<Column> {
-    let (sql_type, alias, computed) = match &column.kind {
-        ColumnKind::Typed(name) => {
-            let (sql_type, alias) = column_type(binder, schema, name, place)?;
-            (sql_type, alias, None)
-        }
-        ColumnKind::Computed { text, .. } => (SqlType::Int, None, Some(Arc::clone(text))),
+    let (sql_type, computed) = match &column.kind {
+        ColumnKind::Typed(name) => (column_type(binder, name, place)?, None),
+        ColumnKind::Computed { text, .. } => (SqlType::Int, Some(Arc::clone(text))),
     };
     let collation = match &column.collation {
         Some(collation) => binder.collation(collation)?,
@@ -165,12 +148,7 @@ pub fn bind_column(
         let reason = no_default(identity.is_some(), sql_type, &schema.name, &column.name);
         reason.map_or(Ok(()), |reason| Err(constraint_failed(reason)))?;
     }
-    let nullable = match column.nullable {
-        Some(nullable) => nullable,
-        None => {
-            identity.is_none() && sql_type != SqlType::RowVersion && alias.as_ref().is_none_or(|alias| alias.nullable)
-        }
-    };
+    let nullable = column.nullable.unwrap_or(identity.is_none() && sql_type != SqlType::RowVersion);
     let default = match &column.default {
         Some(default) => {
             let scalar = binder.owned(&schema.schema, |binder| binder.bind_default(&default.expr))?;
@@ -186,7 +164,6 @@ pub fn bind_column(
     Ok(Column {
         name: Arc::clone(&column.name),
         sql_type,
-        alias_type: alias.map(|alias| alias.id),
         nullable,
         collation,
         identity,

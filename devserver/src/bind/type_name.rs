@@ -6,8 +6,7 @@ use crate::bind::binder::Binder;
 use crate::bind::conversion::no_text_or_image;
 use crate::bind::name::display_name;
 use crate::catalog::parameter::VariableType;
-use crate::catalog::principal::SecurableId;
-use crate::catalog::user_type::{UserType, UserTypeKind};
+use crate::catalog::user_type::UserType;
 use crate::error::{SqlError, SqlResult};
 use crate::storage::{CatalogName, fold};
 use crate::tsql::ast::{Ident, ObjectName, TypeArguments, TypeName};
@@ -149,62 +148,19 @@ pub fn system_type_for_cast(name: &TypeName) -> SqlResult<Option<SqlType>> {
     })
 }
 
-/// What a column has of the alias type that it is declared with.
-pub struct AliasType {
-    pub id: i32,
-    pub nullable: bool,
-}
-
 impl Binder<'_> {
-    /// A type by name: a system type or an alias of this database.
+    /// A system type by name.
     pub fn resolve_type(&self, name: &TypeName) -> SqlResult<SqlType> {
         if let Some(ty) = system_type(name)? {
             return Ok(ty);
         }
         match self.find_user_type(&name.name)? {
-            Some(user_type) => match &user_type.kind {
-                UserTypeKind::Alias { base, .. } => Ok(*base),
-                UserTypeKind::Table { .. } => Err(SqlError::new(
-                    350,
-                    format!("The column \"{}\" does not have a valid data type.", display_name(&name.name)),
-                )),
-            },
+            Some(_) => Err(SqlError::new(
+                350,
+                format!("The column \"{}\" does not have a valid data type.", display_name(&name.name)),
+            )),
             None => Err(type_not_found(&name.name)),
         }
-    }
-
-    /// The alias type that a name means, if it means one: columns are as nullable as it is.
-    ///
-    /// Source: "CREATE TYPE" (MicrosoftDocs/sql-docs, docs/t-sql/statements/create-type-transact-sql.md): NULL | NOT
-    /// NULL "specifies whether the type can hold a null value".
-    pub fn alias_type(&self, name: &TypeName) -> SqlResult<Option<AliasType>> {
-        if system_type(name)?.is_some() {
-            return Ok(None);
-        }
-        let found = self.find_user_type(&name.name)?;
-        Ok(found.and_then(|found| match found.kind {
-            UserTypeKind::Alias { nullable, .. } => Some(AliasType { id: found.id, nullable }),
-            UserTypeKind::Table { .. } => None,
-        }))
-    }
-
-    /// "If any columns in the CREATE TABLE statement are defined to be of a user-defined type, REFERENCES permission on
-    /// the user-defined type is required" ("CREATE TABLE", MicrosoftDocs/sql-docs,
-    /// docs/t-sql/statements/create-table-transact-sql.md, and so "ALTER TABLE" and "CREATE SEQUENCE" beside it); no
-    /// page has the error.
-    pub fn check_referenced_type(&self, name: &TypeName) -> SqlResult<()> {
-        if system_type(name)?.is_some() {
-            return Ok(());
-        }
-        let Some(found) = self.find_user_type(&name.name)? else { return Ok(()) };
-        let catalog = self.database.catalog.read();
-        let Some(schema) = catalog.schema(&found.schema) else { return Ok(()) };
-        let on = SecurableId::Type { id: found.id, schema: schema.id };
-        if catalog.permits(self.state.user, "REFERENCES", on)? {
-            return Ok(());
-        }
-        let name = format!("{}.{}", found.schema, found.name);
-        Err(SqlError::not_supported(format!("a column or sequence of the type {name} without REFERENCES on it")))
     }
 
     pub fn find_user_type(&self, name: &ObjectName) -> SqlResult<Option<Arc<UserType>>> {
@@ -233,12 +189,10 @@ pub fn variable_type(binder: &Binder<'_>, name: &TypeName) -> SqlResult<Variable
         return Ok(VariableType::Scalar(ty));
     }
     match binder.find_user_type(&name.name)? {
-        Some(user_type) => Ok(match &user_type.kind {
-            UserTypeKind::Alias { base, .. } => VariableType::Scalar(*base),
-            UserTypeKind::Table { template, .. } => {
-                VariableType::TableType { user_type: Arc::clone(&user_type), template: Arc::clone(template) }
-            }
-        }),
+        Some(user_type) => {
+            let template = Arc::clone(&user_type.template);
+            Ok(VariableType::TableType { user_type, template })
+        }
         None => Err(type_not_found(&name.name)),
     }
 }

@@ -54,7 +54,7 @@ const UNKNOWN_HERE: &[&[&str]] = &[
     &[
         "assemblyproperty", "file_id", "file_idex", "file_name", "filegroup_id", "filegroup_name",
         "filegroupproperty", "fileproperty", "filepropertyex", "fulltextcatalogproperty", "fulltextserviceproperty",
-        "index_col", "indexkey_property", "original_db_name", "parsename", "stats_date",
+        "index_col", "indexkey_property", "objectpropertyex", "original_db_name", "parsename", "stats_date",
         "typeproperty",
     ],
     // Security and replication.

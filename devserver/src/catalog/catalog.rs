@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use crate::catalog::object::{Object, Procedure, Schema};
 use crate::catalog::principal::{DBO_USER, Principal, PrincipalKind, Principals, SecurableId};
-use crate::catalog::user_type::{UserType, UserTypeKind};
+use crate::catalog::user_type::UserType;
 use crate::error::{SqlError, SqlResult};
-use crate::storage::{ObjectId, fold};
+use crate::storage::{ObjectId, TableSchema, fold};
 use crate::value::{Day, Ticks};
 
 /// The schema without which no database is.
@@ -214,7 +214,13 @@ impl Catalog {
         self.types.values()
     }
 
-    pub fn add_type(&mut self, schema: Arc<str>, name: Arc<str>, kind: UserTypeKind) -> SqlResult<Undo> {
+    pub fn add_type(
+        &mut self,
+        schema: Arc<str>,
+        name: Arc<str>,
+        template: Arc<TableSchema>,
+        object: ObjectId,
+    ) -> SqlResult<Undo> {
         let key = key(&schema, &name);
         if self.types.contains_key(&key) {
             return Err(SqlError::new(
@@ -224,7 +230,7 @@ impl Catalog {
         }
         let id = self.next_type_id;
         self.next_type_id += 1;
-        self.types.insert(key.clone(), Arc::new(UserType { id, schema, name, kind }));
+        self.types.insert(key.clone(), Arc::new(UserType { id, schema, name, template, object }));
         Ok(Box::new(move |catalog| {
             catalog.types.remove(&key);
         }))

@@ -1,28 +1,16 @@
-//! User-defined types: table types and aliases.
+//! Table types.
 
 use std::sync::Arc;
 
 use crate::storage::{ObjectId, TableSchema};
-use crate::value::SqlType;
 
-/// A user-defined type.
+/// A table type.
 #[derive(Debug)]
 pub struct UserType {
     pub id: i32,
     pub schema: Arc<str>,
     pub name: Arc<str>,
-    pub kind: UserTypeKind,
-}
-
-#[derive(Debug)]
-pub enum UserTypeKind {
-    /// The template of the tables declared with it.
-    Table {
-        template: Arc<TableSchema>,
-        object: ObjectId,
-    },
-    Alias {
-        base: SqlType,
-        nullable: bool,
-    },
+    /// What the tables declared with it are made of.
+    pub template: Arc<TableSchema>,
+    pub object: ObjectId,
 }

@@ -12,8 +12,7 @@ use crate::catalog::system_type::{system_type_id, system_type_name};
 use crate::error::{SqlError, SqlResult};
 use crate::execute::frame::Run;
 use crate::execute::function_value::{as_i32, int, optional_text, text};
-use crate::storage::{CLUSTERED, CatalogName, Column, ObjectId, TableSchema, Uniqueness, fold};
-use crate::tsql::ast::TriggerEvent;
+use crate::storage::{CatalogName, Column, ObjectId, TableSchema, fold};
 use crate::value::Value;
 
 /// Whether the name is one of the current database; of another database that there is, it is refused.
@@ -262,40 +261,9 @@ pub fn column_property(id: &Value, column: &Value, property: &Value, run: &mut R
         "columnid" => Value::Int(ordinal as i32 + 1),
         "isidentity" => int(column.identity.is_some()),
         "iscomputed" => int(column.computed.is_some()),
-        known if UNKNOWN_COLUMN_PROPERTIES.contains(&known) => {
-            return Err(SqlError::not_supported(format!("COLUMNPROPERTY of '{known}'")));
-        }
-        _ => Value::Null,
+        other => return Err(SqlError::not_supported(format!("COLUMNPROPERTY of '{other}'"))),
     })
 }
-
-/// Properties that SQL Server has, but not the dev server.
-///
-/// Source: "COLUMNPROPERTY" (MicrosoftDocs/sql-docs, docs/t-sql/functions/columnproperty-transact-sql.md).
-const UNKNOWN_COLUMN_PROPERTIES: &[&str] = &[
-    "charmaxlen",
-    "fulltexttypecolumn",
-    "generatedalwaystype",
-    "iscolumnset",
-    "iscursortype",
-    "isdeterministic",
-    "isfulltextindexed",
-    "ishidden",
-    "isidnotforrepl",
-    "isindexable",
-    "isoutparam",
-    "isprecise",
-    "isrowguidcol",
-    "issparse",
-    "issystemverified",
-    "isxmlindexable",
-    "precision",
-    "scale",
-    "statisticalsemantics",
-    "systemdataaccess",
-    "userdataaccess",
-    "usesansitrim",
-];
 
 pub fn index_property(id: &Value, index: &Value, property: &Value, run: &mut Run<'_>) -> SqlResult<Value> {
     let (Some(id), Some(index), Some(property)) = (as_i32(id), index.as_str(), property.as_str()) else {
@@ -304,58 +272,26 @@ pub fn index_property(id: &Value, index: &Value, property: &Value, run: &mut Run
     settle_objects(run)?;
     let Some(table) = run.storage()?.latch.schema(id).cloned() else { return Ok(Value::Null) };
     let Some(index) = table.index_named(index) else { return Ok(Value::Null) };
-    Ok(match fold(property).as_str() {
-        "indexid" => Value::Int(i32::from(index.id)),
-        "isunique" => int(index.is_unique()),
-        "isclustered" => int(index.is_clustered()),
-        "isdisabled" | "ishypothetical" | "isstatistics" | "ispadindex" => int(false),
-        "indexdepth" => Value::Int(1),
-        _ => Value::Null,
-    })
+    match fold(property).as_str() {
+        "indexid" => Ok(Value::Int(i32::from(index.id))),
+        other => Err(SqlError::not_supported(format!("INDEXPROPERTY of '{other}'"))),
+    }
 }
 
 pub fn object_property(id: &Value, property: &Value, run: &mut Run<'_>) -> SqlResult<Value> {
     let (Some(id), Some(property)) = (as_i32(id), property.as_str()) else { return Ok(Value::Null) };
-    let property = fold(property);
     settle_objects(run)?;
-
-    let table = run.storage()?.latch.schema(id).cloned();
-    if property == "ownerid" || property == "schemaid" {
-        let catalog = run.database.catalog.read();
-        let name = table.map(|table| Arc::clone(&table.schema));
-        let name = name.or_else(|| catalog.object_by_id(id).map(|object| Arc::clone(object.schema())));
-        let schema = name.and_then(|name| catalog.schema(&name));
-        let value = schema.map(|schema| if property == "ownerid" { schema.owner } else { schema.id });
-        return Ok(value.map_or(Value::Null, Value::Int));
+    let is_table = run.storage()?.latch.schema(id).is_some();
+    let object = run.database.catalog.read().object_by_id(id).cloned();
+    if !is_table && object.is_none() {
+        return Ok(Value::Null);
     }
-    if let Some(table) = table {
-        return Ok(match property.as_str() {
-            "isusertable" | "istable" => int(true),
-            "isprocedure" | "isview" => int(false),
-            "tablehasclustindex" => int(table.clustered().is_some()),
-            "tablehasprimarykey" => int(table.indexes.iter().any(|index| index.uniqueness == Uniqueness::PrimaryKey)),
-            "tablehasidentity" => int(table.columns.iter().any(|column| column.identity.is_some())),
-            "tablehasindex" => int(!table.indexes.is_empty()),
-            "tablehasnonclustindex" => int(table.indexes.iter().any(|index| index.id != CLUSTERED)),
-            _ => Value::Null,
-        });
-    }
-    let catalog = run.database.catalog.read();
-    Ok(match (catalog.object_by_id(id), property.as_str()) {
-        (None, _) => Value::Null,
-        (Some(object), "isprocedure") => int(matches!(object, Object::Procedure(_))),
-        (Some(object), "isview") => int(matches!(object, Object::View(_))),
-        (Some(_), "isusertable" | "istable") => int(false),
-        (Some(object), "istrigger") => int(matches!(object, Object::Trigger(_))),
-        (Some(Object::Trigger(trigger)), "execisinsteadoftrigger") => int(trigger.instead_of),
-        (Some(Object::Trigger(trigger)), "execisaftertrigger") => int(!trigger.instead_of),
-        (Some(Object::Trigger(trigger)), "execistriggerdisabled") => int(trigger.disabled),
-        (Some(Object::Trigger(trigger)), "execisinserttrigger") => int(trigger.events.contains(&TriggerEvent::Insert)),
-        (Some(Object::Trigger(trigger)), "execisupdatetrigger") => int(trigger.events.contains(&TriggerEvent::Update)),
-        (Some(Object::Trigger(trigger)), "execisdeletetrigger") => int(trigger.events.contains(&TriggerEvent::Delete)),
-        (Some(_), "execisquotedidenton" | "execisansinullson") => int(true),
-        _ => Value::Null,
-    })
+    Ok(int(match fold(property).as_str() {
+        "isusertable" | "istable" => is_table,
+        "isprocedure" => matches!(object, Some(Object::Procedure(_))),
+        "isview" => matches!(object, Some(Object::View(_))),
+        other => return Err(SqlError::not_supported(format!("OBJECTPROPERTY of '{other}'"))),
+    }))
 }
 
 /// HAS_PERMS_BY_NAME; NULL where the securable is not known.
@@ -378,17 +314,6 @@ pub fn has_permission(securable: &Value, class: &Value, permission: &Value, run:
                 None => return Ok(Value::Null),
             }
         }
-        (Some("type"), Some(name)) => {
-            let catalog = run.database.catalog.read();
-            let found = name.schemas(&run.state.default_schema).into_iter().find_map(|schema| {
-                let user_type = catalog.user_type(&schema, &name.name)?;
-                Some(SecurableId::Type { id: user_type.id, schema: catalog.schema(&schema)?.id })
-            });
-            match found {
-                Some(on) => on,
-                None => return Ok(Value::Null),
-            }
-        }
         (Some("object"), Some(name)) => {
             settle_object(&name, run)?;
             let mut found = None;
@@ -405,6 +330,9 @@ pub fn has_permission(securable: &Value, class: &Value, permission: &Value, run:
                 Some(on) => on,
                 None => return Ok(Value::Null),
             }
+        }
+        (Some(class), Some(_)) => {
+            return Err(SqlError::not_supported(format!("HAS_PERMS_BY_NAME of the class '{class}'")));
         }
         _ => return Ok(Value::Null),
     };

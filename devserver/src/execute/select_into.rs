@@ -45,7 +45,6 @@ impl IntoTable {
             result.push(Column {
                 name: Arc::clone(&column.name),
                 sql_type: column.ty,
-                alias_type: None,
                 nullable: column.nullable,
                 collation: column.collation,
                 identity: self.identity.filter(|(of, _)| *of == ordinal).map(|(_, identity)| identity),

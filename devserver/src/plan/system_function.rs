@@ -143,7 +143,6 @@ static FUNCTIONS: &[Description] = &[
     catalog("columnproperty", SystemFunction::ColumnProperty, (3, 3), SqlType::Int),
     catalog("indexproperty", SystemFunction::IndexProperty, (3, 3), SqlType::Int),
     catalog("objectproperty", SystemFunction::ObjectProperty, (2, 2), SqlType::Int),
-    catalog("objectpropertyex", SystemFunction::ObjectProperty, (2, 2), SqlType::Int),
     catalog("databasepropertyex", SystemFunction::DatabasePropertyEx, (2, 2), SqlType::Variant),
     catalog("serverproperty", SystemFunction::ServerProperty, (1, 1), SqlType::Variant),
     catalog("database_principal_id", SystemFunction::DatabasePrincipalId, (0, 1), SqlType::Int),

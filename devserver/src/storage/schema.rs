@@ -93,8 +93,6 @@ pub struct ForeignKey {
 pub struct Column {
     pub name: Arc<str>,
     pub sql_type: SqlType,
-    /// The number of the alias type that it was declared with.
-    pub alias_type: Option<i32>,
     pub nullable: bool,
     pub collation: Collation,
     pub identity: Option<Identity>,

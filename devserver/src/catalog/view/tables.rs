@@ -6,7 +6,6 @@ use crate::catalog::catalog::SYS_SCHEMA_ID;
 use crate::catalog::constraint::{constraint_id, constraints};
 use crate::catalog::object::{Object, Procedure, View};
 use crate::catalog::system_type::type_number;
-use crate::catalog::user_type::UserTypeKind;
 use crate::catalog::view::columns::{
     BIT, CODE, ColumnDescription, INT, NAME, TEXT, TINY, WHEN, WORD, bit, date, object_columns, text,
 };
@@ -195,11 +194,10 @@ fn objects(facts: &Facts<'_>) -> Vec<Vec<Value>> {
         }
     }
     for user_type in facts.catalog.user_types() {
-        if let UserTypeKind::Table { object, .. } = &user_type.kind {
-            let name = format!("TT_{}_{object:08X}", user_type.name);
-            let dates = (Value::Null, Value::Null);
-            rows.push(object_row(&name, (*object, 0), Value::Int(SYS_SCHEMA_ID), ("TT", "TYPE_TABLE"), dates));
-        }
+        let object = user_type.object;
+        let name = format!("TT_{}_{object:08X}", user_type.name);
+        let dates = (Value::Null, Value::Null);
+        rows.push(object_row(&name, (object, 0), Value::Int(SYS_SCHEMA_ID), ("TT", "TYPE_TABLE"), dates));
     }
     rows.extend(facts.catalog.objects().map(|object| catalog_row(facts, object)));
     rows
@@ -259,9 +257,7 @@ pub(crate) fn columns(facts: &Facts<'_>) -> Vec<Vec<Value>> {
         push_columns(&mut rows, object.id(), object.columns(), None);
     }
     for user_type in facts.catalog.user_types() {
-        if let UserTypeKind::Table { template, object } = &user_type.kind {
-            push_columns(&mut rows, *object, &template.columns, Some(template));
-        }
+        push_columns(&mut rows, user_type.object, &user_type.template.columns, Some(&user_type.template));
     }
     rows
 }
@@ -306,7 +302,7 @@ fn column_row(table: ObjectId, ordinal: usize, column: &Column) -> Vec<Value> {
         text(&column.name),
         Value::Int(ordinal as i32 + 1),
         Value::TinyInt(number),
-        Value::Int(column.alias_type.unwrap_or(i32::from(number))),
+        Value::Int(i32::from(number)),
     ]
 }
 

@@ -1,8 +1,7 @@
 //! Types, schemas and sequences.
 
 use crate::catalog::catalog::SYS_SCHEMA_ID;
-use crate::catalog::system_type::{SYSNAME, SYSTEM_TYPES, type_number};
-use crate::catalog::user_type::UserTypeKind;
+use crate::catalog::system_type::{SYSNAME, SYSTEM_TYPES};
 use crate::catalog::view::columns::{BIT, INT, NAME, TINY, bit, text};
 use crate::catalog::view::facts::{CatalogView, Facts};
 use crate::value::{Collation, SqlType, Value};
@@ -99,15 +98,7 @@ fn types(facts: &Facts<'_>) -> Vec<Vec<Value>> {
     push("sysname", 231, SYSNAME, sys, (256, 0, 0), (false, false, false));
     for user_type in facts.catalog.user_types() {
         let schema = facts.schema_id(&user_type.schema);
-        match &user_type.kind {
-            UserTypeKind::Table { .. } => {
-                push(&user_type.name, 243, user_type.id, schema, (-1, 0, 0), (false, true, true));
-            }
-            UserTypeKind::Alias { base, nullable } => {
-                let number = type_number(*base);
-                push(&user_type.name, number, user_type.id, schema, base.facts(), (*nullable, true, false));
-            }
-        }
+        push(&user_type.name, 243, user_type.id, schema, (-1, 0, 0), (false, true, true));
     }
     rows
 }
@@ -134,18 +125,16 @@ fn system_facts(name: &str) -> (i16, u8, u8) {
 fn table_types(facts: &Facts<'_>) -> Vec<Vec<Value>> {
     let mut rows = Vec::new();
     for user_type in facts.catalog.user_types() {
-        if let UserTypeKind::Table { object, .. } = &user_type.kind {
-            rows.push(vec![
-                text(&user_type.name),
-                Value::TinyInt(243),
-                Value::Int(user_type.id),
-                facts.schema_id(&user_type.schema),
-                bit(true),
-                bit(true),
-                Value::Int(*object),
-                bit(false),
-            ]);
-        }
+        rows.push(vec![
+            text(&user_type.name),
+            Value::TinyInt(243),
+            Value::Int(user_type.id),
+            facts.schema_id(&user_type.schema),
+            bit(true),
+            bit(true),
+            Value::Int(user_type.object),
+            bit(false),
+        ]);
     }
     rows
 }

@@ -45,13 +45,8 @@ impl Session {
         if let Some(user_type) = &user_type {
             self.check_type(user_type)?;
         }
-        let found = user_type.and_then(|user_type| match &user_type.kind {
-            crate::catalog::user_type::UserTypeKind::Table { template, .. } => {
-                Some((Arc::clone(&user_type), Arc::clone(template)))
-            }
-            crate::catalog::user_type::UserTypeKind::Alias { .. } => None,
-        });
-        let Some((user_type, template)) = found else { return Err(crate::bind::type_name::type_not_found(name)) };
+        let Some(user_type) = user_type else { return Err(crate::bind::type_name::type_not_found(name)) };
+        let template = Arc::clone(&user_type.template);
         let table = self.filled_table(&template, columns, rows)?;
         Ok((table, VariableType::TableType { user_type, template }))
     }

@@ -9,7 +9,7 @@ use crate::execute::frame::Frame;
 use crate::execute::new_row::{assign, full_name};
 use crate::session::client_session::Session;
 use crate::session::ddl::column_dependents::{Dependent, default_of, dependent_index, in_use, mentions_of, uses_of};
-use crate::storage::{Column, Lifetime, ObjectId, TableSchema, Uniqueness};
+use crate::storage::{Column, ObjectId, TableSchema, Uniqueness};
 use crate::tsql::ast::{ColumnDefinition, Ident, TypeName};
 use crate::value::{self, SqlType, Value};
 
@@ -24,7 +24,6 @@ impl Session {
     ) -> SqlResult<()> {
         let schema = self.stored_schema(table)?;
         let column = self.with_binder(|binder| {
-            binder.defining = schema.lifetime == Lifetime::Permanent;
             let mut column = table_definition::bind_column(binder, &schema, definition, 1)?;
             if let Some(text) = column.computed.clone() {
                 table_definition::set_computed(binder, &schema, &mut column, &text)?;
@@ -180,28 +179,20 @@ impl Session {
         if let Some(is) = is {
             return Err(SqlError::new(4928, format!("Cannot alter column '{name}' because it is '{is}'.")));
         }
-        let (sql_type, alias, collation) = self.with_binder(|binder| {
+        let (sql_type, collation) = self.with_binder(|binder| {
             let collation = match collation {
                 Some(collation) => binder.collation(collation)?,
                 None => crate::value::Collation::default(),
             };
-            binder.defining = true;
-            let (sql_type, alias) = table_definition::column_type(binder, schema, data_type, 1)?;
-            Ok((sql_type, alias, collation))
+            let sql_type = table_definition::column_type(binder, data_type, 1)?;
+            Ok((sql_type, collation))
         })?;
         if sql_type == SqlType::RowVersion {
             return Err(SqlError::new(4927, format!("Cannot alter column '{name}' to be data type timestamp.")));
         }
-        if nullable.is_none() && alias.as_ref().is_some_and(|alias| !alias.nullable) {
-            return Err(SqlError::not_supported(
-                "ALTER COLUMN to an alias type that is NOT NULL, without NULL or NOT NULL",
-            ));
-        }
         // "If the new column … ANSI_NULL defaults are always on for ALTER COLUMN": without a word it becomes nullable.
         let nullable = nullable.unwrap_or(before.identity.is_none());
-        let alias_type = alias.map(|alias| alias.id);
-        let column =
-            Column { sql_type, alias_type, collation, nullable, value_when_absent: Value::Null, ..before.clone() };
+        let column = Column { sql_type, collation, nullable, value_when_absent: Value::Null, ..before.clone() };
         let only_grows = only_grows(before.sql_type, sql_type) && column.collation == before.collation;
         let uses_allow = only_grows
             && nullable == before.nullable

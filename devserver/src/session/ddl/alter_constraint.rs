@@ -55,7 +55,6 @@ impl Session {
         let mut new_checks = after.clone();
         new_checks.checks.drain(..before.checks.len());
         self.with_binder(|binder| {
-            binder.defining = before.lifetime == Lifetime::Permanent;
             for (column, old) in after.columns.iter().zip(&before.columns) {
                 if let (Some(default), None) = (&column.default, &old.default) {
                     let default = parse_expression(&default.text)?;

@@ -37,7 +37,6 @@ impl Session {
         for parameter in &parameters {
             check_type(scalar_type(parameter)?)?;
         }
-        self.check_named_type(&create.returns)?;
         check_statements(&create.body)?;
         let returns = self.with_binder(|binder| binder.resolve_type(&create.returns))?;
         check_type(returns)?;

@@ -40,7 +40,6 @@ pub(crate) fn described(list: &[Ident], columns: &[OutputColumn]) -> Arc<[Column
     let described = columns.iter().enumerate().map(|(ordinal, column)| Column {
         name: Arc::clone(list.get(ordinal).unwrap_or(&column.name)),
         sql_type: column.ty,
-        alias_type: None,
         nullable: column.shown_nullable,
         collation: column.collation,
         // Whether it is one: start and step are the table's (sys.identity_columns).

@@ -15,11 +15,7 @@ impl Session {
         let schema = self.schema_for_sequence(&create.name)?;
         self.check_free(&schema, &create.name.name)?;
         let ty = match &create.data_type {
-            Some(ty) => self.with_binder(|binder| {
-                let resolved = binder.resolve_type(ty)?;
-                binder.check_referenced_type(ty)?;
-                Ok(resolved)
-            })?,
+            Some(ty) => self.with_binder(|binder| binder.resolve_type(ty))?,
             None => SqlType::BigInt,
         };
         let (lowest, highest) = match ty {

@@ -16,7 +16,6 @@ impl Session {
     pub(crate) fn create_table(&mut self, create: &CreateTable, activation: &mut Activation) -> SqlResult<()> {
         self.store_table(&create.name, activation, |session, schema| {
             session.with_binder(|binder| {
-                binder.defining = !create.name.name.starts_with('#');
                 let mut table = table_definition::template(binder, &create.name.name, schema, &create.definition)?;
                 if !create.name.name.starts_with('#') {
                     table.foreign_keys =

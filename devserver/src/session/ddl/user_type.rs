@@ -3,39 +3,23 @@
 use std::sync::Arc;
 
 use crate::bind::name::display_name;
-use crate::bind::type_name::system_type;
 use crate::bind::{foreign_key_definition, table_definition};
 use crate::catalog::object::Object;
 use crate::catalog::principal::SecurableId;
-use crate::catalog::user_type::UserTypeKind;
 use crate::error::{SqlError, SqlResult};
 use crate::session::client_session::Session;
-use crate::storage::TableSchema;
-use crate::tsql::ast::{CreateType, ObjectName, TypeKind};
+use crate::tsql::ast::{CreateType, ObjectName};
 
 impl Session {
     pub(crate) fn create_type(&mut self, create: &CreateType) -> SqlResult<()> {
         self.check_create("CREATE TYPE")?;
         let schema = self.schema_for(&create.name)?;
         let name = Arc::clone(&create.name.name);
-        let kind = match &create.kind {
-            TypeKind::Table(definition) => {
-                foreign_key_definition::refuse(&definition.constraints)?;
-                let template = self.with_binder(|binder| {
-                    binder.defining = true;
-                    table_definition::template(binder, &name, &schema, definition)
-                })?;
-                UserTypeKind::Table { template: Arc::new(template), object: self.new_object_id() }
-            }
-            TypeKind::Alias { base, nullable } => match system_type(base)? {
-                Some(base) if base.is_text_or_image() => {
-                    return Err(SqlError::not_supported(format!("a type that is another name for {base}")));
-                }
-                Some(base) => UserTypeKind::Alias { base, nullable: nullable.unwrap_or(true) },
-                None => return Err(crate::bind::type_name::type_not_found(&base.name)),
-            },
-        };
-        let undo = self.database.catalog.write().add_type(schema, name, kind)?;
+        foreign_key_definition::refuse(&create.definition.constraints)?;
+        let template =
+            self.with_binder(|binder| table_definition::template(binder, &name, &schema, &create.definition))?;
+        let object = self.new_object_id();
+        let undo = self.database.catalog.write().add_type(schema, name, Arc::new(template), object)?;
         self.keep_undo(undo);
         Ok(())
     }
@@ -68,31 +52,17 @@ impl Session {
                 ),
             ));
         }
-        // Columns of tables and of table types.
-        let table = self.database.storage.latch().tables().into_iter().find(|table| has_type(table, found.id));
-        if let Some(table) = table {
-            return Err(type_in_use(name, &table.name));
-        }
         let undo = {
             let mut catalog = self.database.catalog.write();
-            let user = catalog.user_types().find(|other| match &other.kind {
-                UserTypeKind::Table { template, .. } => has_type(template, found.id),
-                UserTypeKind::Alias { .. } => false,
+            let user = catalog.objects().find(|object| match object {
+                Object::Procedure(procedure) => procedure
+                    .parameters
+                    .iter()
+                    .any(|parameter| parameter.ty.template().is_some_and(|used| Arc::ptr_eq(used, &found.template))),
+                _ => false,
             });
             if let Some(user) = user {
-                return Err(type_in_use(name, &user.name));
-            }
-            if let UserTypeKind::Table { template, .. } = &found.kind {
-                let user = catalog.objects().find(|object| match object {
-                    Object::Procedure(procedure) => procedure
-                        .parameters
-                        .iter()
-                        .any(|parameter| parameter.ty.template().is_some_and(|used| Arc::ptr_eq(used, template))),
-                    _ => false,
-                });
-                if let Some(user) = user {
-                    return Err(type_in_use(name, user.name()));
-                }
+                return Err(type_in_use(name, user.name()));
             }
             catalog.remove_type(&found.schema, &found.name)
         };
@@ -101,10 +71,6 @@ impl Session {
         }
         Ok(())
     }
-}
-
-fn has_type(table: &TableSchema, id: i32) -> bool {
-    table.columns.iter().any(|column| column.alias_type == Some(id))
 }
 
 fn type_in_use(name: &ObjectName, user: &str) -> SqlError {

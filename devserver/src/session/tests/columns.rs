@@ -1,6 +1,6 @@
 //! What columns do by themselves: rowversion, identity, NEWSEQUENTIALID.
 
-use crate::session::tests::harness::{errors, ok, rows, run, session};
+use crate::session::tests::harness::{errors, ok, rows, session};
 
 // "rowversion" (docs/t-sql/data-types/rowversion-transact-sql.md) and "@@DBTS"
 // (docs/t-sql/functions/dbts-transact-sql.md).
@@ -69,8 +69,7 @@ fn sequential_ids_come_in_the_order_of_their_rows() {
 #[test]
 fn decimal_and_numeric_are_one_type_with_two_names() {
     let (_e, mut s) = session();
-    ok(&mut s, "CREATE TYPE amount FROM numeric(9, 2)");
-    ok(&mut s, "CREATE TABLE t (d decimal(9, 2), n numeric(9, 2), a amount, s dec(5))");
+    ok(&mut s, "CREATE TABLE t (d decimal(9, 2), n numeric(9, 2), s dec(5))");
     ok(&mut s, "EXEC('CREATE PROCEDURE p @n numeric(5, 1), @d decimal(5, 1) AS RETURN')");
     ok(&mut s, "EXEC('CREATE VIEW w AS SELECT n, d FROM t')");
     ok(&mut s, "SELECT n, 1.5 AS constant, n + d AS computed, SCOPE_IDENTITY() AS id INTO copied FROM t");
@@ -83,7 +82,7 @@ fn decimal_and_numeric_are_one_type_with_two_names() {
         (
             "SELECT y.name FROM sys.columns c JOIN sys.types y ON y.user_type_id = c.system_type_id
              WHERE c.object_id = OBJECT_ID('t') ORDER BY c.column_id",
-            "decimal numeric numeric decimal",
+            "decimal numeric decimal",
         ),
         (
             "SELECT TYPE_NAME(user_type_id) FROM sys.columns WHERE object_id = OBJECT_ID('w') ORDER BY column_id",
@@ -99,7 +98,7 @@ fn decimal_and_numeric_are_one_type_with_two_names() {
         ),
         (
             "SELECT DATA_TYPE FROM INFORMATION_SCHEMA.COLUMNS WHERE TABLE_NAME = 't' ORDER BY ORDINAL_POSITION",
-            "decimal numeric numeric decimal",
+            "decimal numeric decimal",
         ),
     ] {
         assert_eq!(names(&mut s, select), found, "{select}");
@@ -108,60 +107,6 @@ fn decimal_and_numeric_are_one_type_with_two_names() {
     assert_eq!(
         names(&mut s, "SELECT DATA_TYPE FROM INFORMATION_SCHEMA.COLUMNS WHERE TABLE_NAME = 't' AND COLUMN_NAME = 'd'"),
         "numeric"
-    );
-}
-
-/// A column of an alias type is as nullable as the type, unless it says so itself, and keeps the type's name
-/// ("CREATE TYPE", docs/t-sql/statements/create-type-transact-sql.md; "sys.columns", user_type_id,
-/// docs/relational-databases/system-catalog-views/sys-columns-transact-sql.md; "COLUMNS", DOMAIN_NAME,
-/// docs/relational-databases/system-information-schema-views/columns-transact-sql.md). 3732:
-/// docs/relational-databases/errors-events/database-engine-events-and-errors-3000-to-3999.md.
-#[test]
-fn columns_of_alias_types_are_what_the_type_says() {
-    let (_e, mut s) = session();
-    ok(&mut s, "CREATE TYPE code FROM varchar(10) NOT NULL; CREATE TYPE remark FROM nvarchar(20)");
-    ok(&mut s, "CREATE TABLE t (a code, b code NULL, c remark, d remark NOT NULL, e int)");
-    ok(&mut s, "CREATE TYPE list AS TABLE (a code)");
-    assert_eq!(errors(&mut s, "INSERT t (d, e) VALUES ('d', 1)"), [515]);
-    assert_eq!(errors(&mut s, "DECLARE @l list; INSERT @l VALUES (NULL)"), [515]);
-    ok(&mut s, "INSERT t (a, d) VALUES ('a', 'd')");
-    let described = "SELECT c.name, t.name, c.is_nullable FROM sys.columns AS c JOIN sys.types AS t
-                     ON t.user_type_id = c.user_type_id WHERE c.object_id = OBJECT_ID('t') ORDER BY c.column_id";
-    let column =
-        |name: &str, ty: &str, nullable: bool| format!("ROW(String({name:?}), String({ty:?}), Bit({nullable}))");
-    assert_eq!(
-        rows(&mut s, described),
-        [
-            column("a", "code", false),
-            column("b", "code", true),
-            column("c", "remark", true),
-            column("d", "remark", false),
-            column("e", "int", true),
-        ]
-    );
-    assert_eq!(errors(&mut s, "DROP TYPE remark"), [3732]);
-    assert_eq!(errors(&mut s, "ALTER TABLE t ALTER COLUMN e code"), [59000]);
-    ok(&mut s, "ALTER TABLE t ALTER COLUMN c nvarchar(20); ALTER TABLE t DROP COLUMN d; DROP TYPE remark");
-    ok(&mut s, "DROP TABLE t");
-    assert_eq!(errors(&mut s, "DROP TYPE code"), [3732]);
-    ok(&mut s, "DROP TYPE list; DROP TYPE code");
-}
-
-/// "Creates an alias data type or a user-defined type in the current database" ("CREATE TYPE",
-/// docs/t-sql/statements/create-type-transact-sql.md), which is not tempdb; 2715:
-/// docs/relational-databases/errors-events/database-engine-events-and-errors-2000-to-2999.md.
-#[test]
-fn temporary_tables_do_not_know_the_types_of_the_database() {
-    let (_e, mut s) = session();
-    ok(&mut s, "CREATE TYPE code FROM varchar(10); CREATE TABLE t (a code); INSERT t VALUES ('a')");
-    let answer = run(&mut s, "CREATE TABLE #t (id int, a dbo.code)");
-    assert_eq!(answer[0], "ERROR(2715, Column, parameter, or variable #2: Cannot find data type dbo.code.)");
-    ok(&mut s, "CREATE TABLE #t (id int, a sysname NULL)");
-    assert_eq!(errors(&mut s, "ALTER TABLE #t ADD b code"), [2715]);
-    assert_eq!(errors(&mut s, "ALTER TABLE #t ALTER COLUMN id code"), [2715]);
-    ok(
-        &mut s,
-        "DECLARE @t TABLE (a code); SELECT a INTO #copy FROM t; CREATE TABLE #u (a varchar(10)); DROP TYPE IF EXISTS n",
     );
 }
 

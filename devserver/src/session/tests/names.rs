@@ -23,7 +23,7 @@ fn two() -> (Arc<Engine>, Session, Session) {
         "CREATE FUNCTION f() RETURNS int AS BEGIN RETURN 1 END",
         "CREATE TRIGGER tr ON t AFTER DELETE AS RETURN",
         "CREATE SEQUENCE q AS int START WITH 1",
-        "CREATE TYPE y FROM int",
+        "CREATE TYPE y AS TABLE (a int)",
         "CREATE SCHEMA x",
     ] {
         ok(&mut a, module);
@@ -115,8 +115,11 @@ fn what_names_something_that_another_session_creates_waits() {
         ],
     );
     blocks("CREATE PROCEDURE z AS SELECT 1", &["EXEC z", "CREATE PROCEDURE z AS RETURN", "SELECT OBJECT_ID('z')"]);
-    blocks("CREATE TYPE w FROM int", &["DECLARE @a w = 1", "SELECT TYPE_ID('w')", "CREATE TYPE w FROM bigint"]);
-    blocks("DROP TYPE y", &["DECLARE @a y = 1", "DROP TYPE y"]);
+    blocks(
+        "CREATE TYPE w AS TABLE (a int)",
+        &["DECLARE @a w", "SELECT TYPE_ID('w')", "CREATE TYPE w AS TABLE (b int)"],
+    );
+    blocks("DROP TYPE y", &["DECLARE @a y", "DROP TYPE y"]);
     blocks("CREATE SCHEMA k", &["SELECT SCHEMA_ID('k')", "CREATE SCHEMA k", "CREATE TABLE k.t (a int)"]);
     blocks("CREATE TABLE x.n (a int)", &["DROP SCHEMA x"]);
 }

@@ -25,7 +25,6 @@ pub(super) fn column(name: &str, sql_type: SqlType, nullable: bool) -> Column {
     Column {
         name: name.into(),
         sql_type,
-        alias_type: None,
         nullable,
         collation: Collation::default(),
         identity: None,

@@ -46,5 +46,5 @@ pub use statement::{Statement, StatementKind};
 pub use table::{
     AlterTable, AlterTableAction, AlterTableDrop, ColumnDefinition, ColumnKind, ConstraintKind, CreateTable,
     CreateType, DefaultDefinition, Filter, Identity, IndexColumn, InlineIndex, LockEscalation, ReferentialAction,
-    TableConstraint, TableDefinition, TypeKind,
+    TableConstraint, TableDefinition,
 };

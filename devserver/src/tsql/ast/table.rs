@@ -132,17 +132,7 @@ pub struct CreateTable {
 #[derive(Debug, Clone, PartialEq)]
 pub struct CreateType {
     pub name: ObjectName,
-    pub kind: TypeKind,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub enum TypeKind {
-    Table(TableDefinition),
-    /// `FROM base [NULL | NOT NULL]`.
-    Alias {
-        base: TypeName,
-        nullable: Option<bool>,
-    },
+    pub definition: TableDefinition,
 }
 
 #[derive(Debug, Clone, PartialEq)]

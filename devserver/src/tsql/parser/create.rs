@@ -3,7 +3,7 @@
 use crate::error::SqlResult;
 use crate::tsql::ast::database::{CreateSchema, CreateSequence};
 use crate::tsql::ast::statement::StatementKind;
-use crate::tsql::ast::table::{CreateTable, CreateType, TypeKind};
+use crate::tsql::ast::table::{CreateTable, CreateType};
 use crate::tsql::lexer::token::Symbol;
 use crate::tsql::parser::table::TableKind;
 use crate::tsql::parser::tokens::Parser;
@@ -66,23 +66,15 @@ impl Parser<'_> {
     fn create_type(&mut self) -> SqlResult<StatementKind> {
         self.expect("TYPE")?;
         let name = self.local_name("CREATE TYPE")?;
-        let kind = if self.accept("AS") {
-            self.expect("TABLE")?;
-            let definition = self.table_definition(TableKind::TypeOrVariable)?;
-            if self.is("WITH") && self.is_symbol_ahead(1, Symbol::LeftParen) {
-                return Err(self.unsupported("memory-optimized table types"));
-            }
-            TypeKind::Table(definition)
-        } else {
-            if self.is("EXTERNAL") {
-                return Err(self.unsupported("CREATE TYPE … EXTERNAL NAME"));
-            }
-            self.expect("FROM")?;
-            let base = self.type_name()?;
-            let nullable = self.nullability()?;
-            TypeKind::Alias { base, nullable }
-        };
-        Ok(StatementKind::CreateType(Box::new(CreateType { name, kind })))
+        if self.is_one_of(&["FROM", "EXTERNAL"]) {
+            return Err(self.unsupported(format!("CREATE TYPE … {}", self.keyword())));
+        }
+        self.expect_all(&["AS", "TABLE"])?;
+        let definition = self.table_definition(TableKind::TypeOrVariable)?;
+        if self.is("WITH") && self.is_symbol_ahead(1, Symbol::LeftParen) {
+            return Err(self.unsupported("memory-optimized table types"));
+        }
+        Ok(StatementKind::CreateType(Box::new(CreateType { name, definition })))
     }
 
     fn create_sequence(&mut self) -> SqlResult<StatementKind> {
