@@ -31,89 +31,58 @@ pub fn system_type(name: &TypeName) -> SqlResult<Option<SqlType>> {
         return Ok(None);
     }
     let word = fold(&object.name);
-    let no_arguments = |ty: SqlType| match name.arguments {
-        TypeArguments::None => Ok(Some(ty)),
-        _ => Err(SqlError::new(
-            2716,
-            format!("Column, parameter, or variable #1: Cannot specify a column width on data type {word}."),
-        )),
+    // The parser has checked what stands in the parentheses.
+    let length = match name.arguments {
+        TypeArguments::One(length) => length as u16,
+        _ => 1,
     };
-    let length = |limit: u16| match name.arguments {
-        TypeArguments::None => Ok(1),
-        TypeArguments::One(length) if length >= 1 && length <= u32::from(limit) => Ok(length as u16),
-        _ => Err(bad_length(&word, limit)),
+    let variable_length = match name.arguments {
+        TypeArguments::Max => Length::Max,
+        _ => Length::Limit(length),
     };
-    let variable_length = |limit: u16| match name.arguments {
-        TypeArguments::None => Ok(Length::Limit(1)),
-        TypeArguments::Max => Ok(Length::Max),
-        TypeArguments::One(length) if length >= 1 && length <= u32::from(limit) => Ok(Length::Limit(length as u16)),
-        _ => Err(bad_length(&word, limit)),
-    };
-    let scale = || match name.arguments {
-        TypeArguments::None => Ok(7),
-        TypeArguments::One(scale) if scale <= 7 => Ok(scale as u8),
-        _ => Err(SqlError::new(1002, "Line 1: Specified scale is invalid.").severity(15)),
+    let scale = match name.arguments {
+        TypeArguments::One(scale) => scale as u8,
+        _ => 7,
     };
     let ty = match word.as_str() {
-        "bit" => return no_arguments(SqlType::Bit),
-        "tinyint" => return no_arguments(SqlType::TinyInt),
-        "smallint" => return no_arguments(SqlType::SmallInt),
-        "int" | "integer" => return no_arguments(SqlType::Int),
-        "bigint" => return no_arguments(SqlType::BigInt),
-        "date" => return no_arguments(SqlType::Date),
-        "datetime" => return no_arguments(SqlType::DateTime),
-        "uniqueidentifier" => return no_arguments(SqlType::UniqueIdentifier),
-        "sql_variant" => return no_arguments(SqlType::Variant),
-        "rowversion" | "timestamp" => return no_arguments(SqlType::RowVersion),
-        "real" => return no_arguments(SqlType::Real),
-        "sysname" => return no_arguments(SqlType::NVarChar(Length::Limit(128))),
+        "bit" => SqlType::Bit,
+        "tinyint" => SqlType::TinyInt,
+        "smallint" => SqlType::SmallInt,
+        "int" | "integer" => SqlType::Int,
+        "bigint" => SqlType::BigInt,
+        "date" => SqlType::Date,
+        "datetime" => SqlType::DateTime,
+        "uniqueidentifier" => SqlType::UniqueIdentifier,
+        "sql_variant" => SqlType::Variant,
+        "rowversion" | "timestamp" => SqlType::RowVersion,
+        "real" => SqlType::Real,
+        "sysname" => SqlType::SYSNAME,
         "float" => match name.arguments {
-            TypeArguments::None => SqlType::Float,
-            TypeArguments::One(bits @ 1..=53) => {
-                if bits <= 24 {
-                    SqlType::Real
-                } else {
-                    SqlType::Float
-                }
-            }
-            _ => {
-                return Err(SqlError::new(
-                    2750,
-                    "Column or parameter #1: Specified column precision is greater than the maximum precision of 53.",
-                ));
-            }
+            TypeArguments::One(..=24) => SqlType::Real,
+            _ => SqlType::Float,
         },
         "decimal" | "numeric" | "dec" => {
             let (precision, scale) = match name.arguments {
                 TypeArguments::None => (18, 0),
                 TypeArguments::One(precision) => (precision, 0),
                 TypeArguments::Two(precision, scale) => (precision, scale),
-                TypeArguments::Max => (0, 0),
+                TypeArguments::Max => return Ok(None),
             };
-            if !(1..=38).contains(&precision) || scale > precision {
-                return Err(SqlError::new(
-                    2750,
-                    format!(
-                        "Column or parameter #1: Specified column precision {precision} is greater than the maximum \
-                         precision of 38."
-                    ),
-                ));
-            }
             let name = if word == "numeric" { DecimalName::Numeric } else { DecimalName::Decimal };
             SqlType::Decimal { precision: precision as u8, scale: scale as u8, name }
         }
-        "char" | "character" => SqlType::Char(length(8000)?),
-        "nchar" => SqlType::NChar(length(4000)?),
-        "binary" => SqlType::Binary(length(8000)?),
-        "varchar" => SqlType::VarChar(variable_length(8000)?),
-        "nvarchar" => SqlType::NVarChar(variable_length(4000)?),
-        "varbinary" => SqlType::VarBinary(variable_length(8000)?),
-        "time" => SqlType::Time(scale()?),
-        "datetime2" => SqlType::DateTime2(scale()?),
-        "datetimeoffset" => SqlType::DateTimeOffset(scale()?),
-        "text" => return no_arguments(SqlType::Text),
-        "ntext" => return no_arguments(SqlType::NText),
-        "image" => return no_arguments(SqlType::Image),
+        "char" | "character" => SqlType::Char(length),
+        "nchar" => SqlType::NChar(length),
+        "binary" => SqlType::Binary(length),
+        "varchar" => SqlType::VarChar(variable_length),
+        "nvarchar" => SqlType::NVarChar(variable_length),
+        "varbinary" => SqlType::VarBinary(variable_length),
+        "time" => SqlType::Time(scale),
+        "datetime2" => SqlType::DateTime2(scale),
+        "datetimeoffset" => SqlType::DateTimeOffset(scale),
+        "text" => SqlType::Text,
+        "ntext" => SqlType::NText,
+        "image" => SqlType::Image,
         "xml" | "hierarchyid" | "geography" | "geometry" | "cursor" | "table" | "money" | "smallmoney"
         | "smalldatetime" => {
             return Err(SqlError::not_supported(format!("the data type {word}")));
@@ -121,15 +90,6 @@ pub fn system_type(name: &TypeName) -> SqlResult<Option<SqlType>> {
         _ => return Ok(None),
     };
     Ok(Some(ty))
-}
-
-fn bad_length(word: &str, limit: u16) -> SqlError {
-    SqlError::new(
-        131,
-        format!("The size given to the type '{word}' exceeds the maximum allowed for any data type ({limit})."),
-    )
-    .severity(15)
-    .state(2)
 }
 
 /// In CAST and CONVERT a length that is not written is 30.

@@ -43,7 +43,7 @@ const UNKNOWN_HERE: &[&[&str]] = &[
     // JSON, vectors and models.
     &[
         "ai_generate_embeddings", "json_array", "json_arrayagg", "json_contains", "json_modify", "json_object", "json_objectagg",
-        "json_path_exists", "vector_distance", "vector_norm", "vector_normalize", "vectorproperty",
+        "json_path_exists", "json_query", "json_value", "vector_distance", "vector_norm", "vector_normalize", "vectorproperty",
     ],
     // Mathematics and logic.
     &[

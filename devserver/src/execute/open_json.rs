@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use crate::error::SqlResult;
 use crate::value::Value;
-use crate::value::builtin::json::path::{Path, follow};
-use crate::value::builtin::json::scanner::Kind;
+use crate::value::builtin::json::{Kind, document};
 
 pub fn rows(json: &Value) -> SqlResult<Vec<Vec<Value>>> {
     let Some(text) = json.as_str() else { return Ok(Vec::new()) };
-    let Some(found) = follow(text, &Path::default())?.filter(|found| found.is_composite()) else {
+    let found = document(text)?;
+    if !found.is_composite() {
         return Ok(Vec::new());
-    };
+    }
     let mut rows = Vec::new();
     for (position, (key, item)) in found.children()?.into_iter().enumerate() {
         let key = key.unwrap_or_else(|| position.to_string());

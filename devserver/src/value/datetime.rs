@@ -170,18 +170,13 @@ pub fn three_hundredths_from_ticks(ticks: Ticks) -> u64 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DatePart {
     Year,
-    Quarter,
     Month,
-    DayOfYear,
     Day,
     Week,
-    Weekday,
     Hour,
     Minute,
     Second,
     Millisecond,
-    Microsecond,
-    Nanosecond,
 }
 
 impl DatePart {
@@ -189,33 +184,20 @@ impl DatePart {
     pub fn parse(word: &str) -> Option<DatePart> {
         Some(match word.to_ascii_lowercase().as_str() {
             "year" | "yy" | "yyyy" => DatePart::Year,
-            "quarter" | "qq" | "q" => DatePart::Quarter,
             "month" | "mm" | "m" => DatePart::Month,
-            "dayofyear" | "dy" | "y" => DatePart::DayOfYear,
             "day" | "dd" | "d" => DatePart::Day,
             "week" | "wk" | "ww" => DatePart::Week,
-            "weekday" | "dw" | "w" => DatePart::Weekday,
             "hour" | "hh" => DatePart::Hour,
             "minute" | "mi" | "n" => DatePart::Minute,
             "second" | "ss" | "s" => DatePart::Second,
             "millisecond" | "ms" => DatePart::Millisecond,
-            "microsecond" | "mcs" => DatePart::Microsecond,
-            "nanosecond" | "ns" => DatePart::Nanosecond,
             _ => return None,
         })
     }
 
     /// Whether the part is a part of the time of day.
     pub fn is_time(self) -> bool {
-        matches!(
-            self,
-            DatePart::Hour
-                | DatePart::Minute
-                | DatePart::Second
-                | DatePart::Millisecond
-                | DatePart::Microsecond
-                | DatePart::Nanosecond
-        )
+        matches!(self, DatePart::Hour | DatePart::Minute | DatePart::Second | DatePart::Millisecond)
     }
 }
 

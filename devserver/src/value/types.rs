@@ -341,15 +341,9 @@ impl SqlType {
 
     /// Precision and scale of a number where it meets a `decimal`; none for what is not an exact number.
     pub fn exact_precision(self) -> Option<(u8, u8)> {
-        match self {
-            SqlType::Bit => Some((1, 0)),
-            SqlType::TinyInt => Some((3, 0)),
-            SqlType::SmallInt => Some((5, 0)),
-            SqlType::Int => Some((10, 0)),
-            SqlType::BigInt => Some((19, 0)),
-            SqlType::Decimal { precision, scale, .. } => Some((precision, scale)),
-            _ => None,
-        }
+        let is_exact = self.is_integer() || matches!(self, SqlType::Bit | SqlType::Decimal { .. });
+        let (_, precision, scale) = self.facts();
+        is_exact.then_some((precision, scale))
     }
 
     /// The declared length of a character or binary type.

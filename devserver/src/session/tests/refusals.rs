@@ -26,9 +26,11 @@ fn types_and_functions_are_refused_by_name() {
         ("DECLARE @t text", "text in a variable or parameter"),
         ("SELECT $1.50", "a constant of money"),
         ("SELECT 1 << 2", "the operator <<"),
+        ("SELECT DATEADD(quarter, 1, d) FROM t", "the date part quarter"),
         ("SELECT DATEPART(year, d) FROM t", "the function DATEPART"),
         ("SELECT DATENAME(month, d) FROM t", "the function DATENAME"),
         ("SELECT JSON_MODIFY(j, '$.a', 1) FROM t", "the function JSON_MODIFY"),
+        ("SELECT JSON_VALUE(j, '$.a') FROM t", "the function JSON_VALUE"),
         ("SELECT ROUND(a, 1) FROM t", "the function ROUND"),
         ("ALTER TABLE t ADD p AS a + 1 PERSISTED", "PERSISTED"),
     ] {

@@ -146,6 +146,10 @@ impl Parser<'_> {
             return Err(self.error(1023, message));
         }
         let written = self.source(self.token());
+        const OTHERS: &str = "quarter qq q dayofyear dy y weekday dw w microsecond mcs nanosecond ns";
+        if OTHERS.split(' ').any(|other| written.eq_ignore_ascii_case(other)) {
+            return Err(self.unsupported(format!("the date part {written}")));
+        }
         let Some(part) = DatePart::parse(written) else {
             return Err(self.error(155, format!("'{written}' is not a recognized {function} option.")));
         };

@@ -56,8 +56,9 @@ impl Parser<'_> {
         }
         let name = data_type.name.name.to_ascii_lowercase();
         match name.as_str() {
-            "bit" | "tinyint" | "smallint" | "int" | "bigint" | "real" | "date" | "datetime" | "uniqueidentifier"
-            | "rowversion" | "timestamp" | "sysname" | "text" | "ntext" | "image" | "sql_variant" => {
+            "bit" | "tinyint" | "smallint" | "int" | "integer" | "bigint" | "real" | "date" | "datetime"
+            | "uniqueidentifier" | "rowversion" | "timestamp" | "sysname" | "text" | "ntext" | "image"
+            | "sql_variant" => {
                 let message =
                     format!("Column, parameter, or variable #1: Cannot specify a column width on data type {name}.");
                 Err(self.error(2716, message))
@@ -76,7 +77,9 @@ impl Parser<'_> {
                 _ => Err(self.invalid_length(data_type.arguments)),
             },
             "varchar" | "varbinary" | "nvarchar" if data_type.arguments == TypeArguments::Max => Ok(()),
-            "char" | "varchar" | "binary" | "varbinary" => self.check_length(data_type.arguments, MAX_BYTES, &name),
+            "char" | "character" | "varchar" | "binary" | "varbinary" => {
+                self.check_length(data_type.arguments, MAX_BYTES, &name)
+            }
             "nchar" | "nvarchar" => self.check_length(data_type.arguments, MAX_BYTES / 2, &name),
             _ => Ok(()),
         }

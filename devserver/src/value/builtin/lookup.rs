@@ -15,7 +15,7 @@ pub fn lookup(name: &str) -> Option<&'static Builtin> {
             digest::FUNCTIONS,
             format_message::FUNCTIONS,
             is_null::FUNCTIONS,
-            json::read::FUNCTIONS,
+            json::FUNCTIONS,
             new_id::FUNCTIONS,
             number::FUNCTIONS,
             search::FUNCTIONS,

@@ -27,11 +27,9 @@ fn date_add(arguments: &Arguments<'_>) -> SqlResult<Value> {
     let part = the_part(arguments)?;
     let number = i64::from(arguments.int(0)?);
     let moment = moment(arguments, 1, SqlType::DateTime)?;
-    let is_fine = matches!(part, DatePart::Microsecond | DatePart::Nanosecond);
     let is_missing = match moment.ty {
         SqlType::Date => part.is_time(),
         SqlType::Time(_) => !part.is_time(),
-        SqlType::DateTime => is_fine,
         _ => false,
     };
     if is_missing {
@@ -39,7 +37,6 @@ fn date_add(arguments: &Arguments<'_>) -> SqlResult<Value> {
     }
     let moved = match part {
         DatePart::Year => add_months(moment, number * 12),
-        DatePart::Quarter => add_months(moment, number * 3),
         DatePart::Month => add_months(moment, number),
         DatePart::Week => add_days(moment, number * 7),
         DatePart::Hour => add_ticks(moment, number, TICKS_PER_HOUR),
@@ -50,13 +47,7 @@ fn date_add(arguments: &Arguments<'_>) -> SqlResult<Value> {
             let shown = Moment { ticks: moment.shown_ticks(), ..moment };
             add_ticks(shown, number, TICKS_PER_MILLISECOND)
         }
-        DatePart::Microsecond => add_ticks(moment, number, 10),
-        DatePart::Nanosecond => {
-            // "A number between 1 and 49 will round down to 0, and a number from 50 to 99 rounds up to 100."
-            let hundreds = (number.abs() + 50) / 100 * number.signum();
-            add_ticks(moment, hundreds, 1)
-        }
-        _ => add_days(moment, number),
+        DatePart::Day => add_days(moment, number),
     };
     moved.and_then(Moment::into_value).ok_or_else(|| {
         let ty = moment.ty.name();
@@ -119,9 +110,8 @@ fn difference(arguments: &Arguments<'_>) -> SqlResult<i128> {
     let end = utc(moment(arguments, 1, SqlType::DateTimeOffset(7))?);
     let boundaries: fn(Moment) -> i128 = match part {
         DatePart::Year => |m| i128::from(date_from_day(m.day).0),
-        DatePart::Quarter => |m| months(m) / 3,
         DatePart::Month => months,
-        DatePart::DayOfYear | DatePart::Day => |m| i128::from(m.day),
+        DatePart::Day => |m| i128::from(m.day),
         // Weeks begin on Sunday; day 6 of the calendar was one.
         DatePart::Week => |m| i128::from((m.day + 1) / 7),
         DatePart::Hour => |m| ticks_in_total(m) / i128::from(TICKS_PER_HOUR),
@@ -131,9 +121,6 @@ fn difference(arguments: &Arguments<'_>) -> SqlResult<i128> {
             let shown = Moment { ticks: m.shown_ticks(), ..m };
             ticks_in_total(shown) / i128::from(TICKS_PER_MILLISECOND)
         },
-        DatePart::Microsecond => |m| ticks_in_total(m) / 10,
-        DatePart::Nanosecond => |m| ticks_in_total(m) * 100,
-        DatePart::Weekday => return Err(SqlError::not_supported("DATEDIFF of weekdays")),
     };
     Ok(boundaries(end) - boundaries(start))
 }

@@ -14,18 +14,12 @@ fn dates_are_moved() {
     let start = "2007-01-01 13:10:10.1111111";
     let cases = [
         ("year", 1, "2008-01-01 13:10:10.1111111"),
-        ("quarter", 1, "2007-04-01 13:10:10.1111111"),
         ("month", 13, "2008-02-01 13:10:10.1111111"),
-        ("dayofyear", 365, "2008-01-01 13:10:10.1111111"),
         ("week", 5, "2007-02-05 13:10:10.1111111"),
-        ("weekday", 31, "2007-02-01 13:10:10.1111111"),
         ("hour", 23, "2007-01-02 12:10:10.1111111"),
         ("minute", -11, "2007-01-01 12:59:10.1111111"),
         ("second", 59, "2007-01-01 13:11:09.1111111"),
         ("millisecond", 1, "2007-01-01 13:10:10.1121111"),
-        ("microsecond", 2, "2007-01-01 13:10:10.1111131"),
-        ("nanosecond", 49, "2007-01-01 13:10:10.1111111"),
-        ("nanosecond", 150, "2007-01-01 13:10:10.1111113"),
     ];
     for (part, number, expected) in cases {
         assert_eq!(add(part, number, start, DATETIME2).as_deref(), Ok(expected), "{part}");
@@ -40,7 +34,6 @@ fn dates_are_moved() {
 fn dates_that_cannot_be_moved() {
     assert_eq!(add("year", i32::MAX, "20060731", SqlType::DateTime), Err(517));
     assert_eq!(add("year", -i32::MAX, "20060731", SqlType::DateTime), Err(517));
-    assert_eq!(add("microsecond", 1, "20060731", SqlType::DateTime), Err(59_000));
     assert_eq!(add("hour", 1, "20060731", SqlType::Date), Err(59_000));
     let too_large = (Value::BigInt(1 << 31), SqlType::BigInt);
     assert_eq!(call_with_part("DATEADD", Some("year"), &[too_large, varchar("20060731")]), Err(8115));
@@ -52,19 +45,7 @@ fn dates_that_cannot_be_moved() {
 fn boundaries_are_counted() {
     let before = varchar("2005-12-31 23:59:59.9999999");
     let after = varchar("2006-01-01 00:00:00.0000000");
-    let parts = [
-        "year",
-        "quarter",
-        "month",
-        "dayofyear",
-        "day",
-        "week",
-        "hour",
-        "minute",
-        "second",
-        "millisecond",
-        "microsecond",
-    ];
+    let parts = ["year", "month", "day", "week", "hour", "minute", "second", "millisecond"];
     for part in parts {
         let count = call_with_part("DATEDIFF", Some(part), &[before.clone(), after.clone()]);
         assert_eq!(count.as_deref(), Ok("1"), "{part}");

@@ -1,9 +1,31 @@
-//! A small scanner, which hands out the pieces of a JSON text themselves: numbers and objects come back as they are
-//! written.
+//! ISJSON, and the scanner of JSON texts, which hands out their pieces themselves: numbers and objects come back as they
+//! are written.
+//!
+//! Source: docs/t-sql/functions/isjson-transact-sql.md.
 
 use crate::error::{SqlError, SqlResult};
+use crate::value::builtin::definition::Arity::Exactly;
+use crate::value::builtin::definition::{Arguments, Builtin};
+use crate::value::builtin::result::always_int;
 use crate::value::convert::text::utf16_length;
 use crate::value::units;
+use crate::value::values::Value;
+
+pub(super) const FUNCTIONS: &[Builtin] = &[Builtin::new("ISJSON", Exactly(1), always_int, is_json)];
+
+/// 1 for an object or an array, 0 for anything else, valid scalars included.
+fn is_json(arguments: &Arguments<'_>) -> SqlResult<Value> {
+    let text = arguments.text(0)?;
+    Ok(Value::Int(i32::from(document(&text).is_ok_and(|item| item.is_composite()))))
+}
+
+/// The value that a text is.
+///
+/// # Errors
+/// 13609.
+pub fn document(text: &str) -> SqlResult<Item<'_>> {
+    Scanner { text, at: 0 }.document()
+}
 
 /// How deep objects and arrays may be nested here; SQL Server allows 128 levels.
 const MAX_DEPTH: usize = 128;
@@ -45,8 +67,7 @@ impl<'a> Item<'a> {
     /// 13609.
     pub fn children(&self) -> SqlResult<Vec<(Option<String>, Item<'a>)>> {
         let mut children = Vec::new();
-        let mut scanner = Scanner::new(self.text);
-        scanner.at += 1;
+        let mut scanner = Scanner { text: self.text, at: 1 };
         loop {
             scanner.blanks();
             if matches!(scanner.peek(), Some(b'}' | b']') | None) {
@@ -69,21 +90,17 @@ impl<'a> Item<'a> {
     }
 }
 
-pub(super) struct Scanner<'a> {
-    pub(super) text: &'a str,
-    pub(super) at: usize,
+struct Scanner<'a> {
+    text: &'a str,
+    at: usize,
 }
 
 impl<'a> Scanner<'a> {
-    pub(super) fn new(text: &'a str) -> Self {
-        Scanner { text, at: 0 }
-    }
-
-    pub(super) fn peek(&self) -> Option<u8> {
+    fn peek(&self) -> Option<u8> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    pub(super) fn blanks(&mut self) {
+    fn blanks(&mut self) {
         while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
             self.at += 1;
         }
@@ -104,7 +121,7 @@ impl<'a> Scanner<'a> {
         .state(4)
     }
 
-    pub(super) fn expect(&mut self, wanted: u8) -> SqlResult<()> {
+    fn expect(&mut self, wanted: u8) -> SqlResult<()> {
         if self.peek() != Some(wanted) {
             return Err(self.invalid());
         }
@@ -113,13 +130,13 @@ impl<'a> Scanner<'a> {
     }
 
     /// One value and nothing after it.
-    pub(super) fn document(&mut self) -> SqlResult<Item<'a>> {
+    fn document(&mut self) -> SqlResult<Item<'a>> {
         let item = self.value(0)?;
         self.blanks();
         if self.at < self.text.len() { Err(self.invalid()) } else { Ok(item) }
     }
 
-    pub(super) fn value(&mut self, depth: usize) -> SqlResult<Item<'a>> {
+    fn value(&mut self, depth: usize) -> SqlResult<Item<'a>> {
         if depth > MAX_DEPTH {
             return Err(SqlError::not_supported("JSON text that is nested more than 128 levels deep"));
         }
@@ -194,7 +211,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// What stands between two quotes.
-    pub(super) fn string(&mut self) -> SqlResult<&'a str> {
+    fn string(&mut self) -> SqlResult<&'a str> {
         self.expect(b'"')?;
         let start = self.at;
         loop {
@@ -259,7 +276,7 @@ impl<'a> Scanner<'a> {
 }
 
 /// The text of a JSON string that the scanner has passed.
-pub(super) fn unescape(text: &str) -> String {
+fn unescape(text: &str) -> String {
     if !text.contains('\\') {
         return text.to_string();
     }
@@ -286,4 +303,31 @@ pub(super) fn unescape(text: &str) -> String {
         unescaped.push(unit);
     }
     units::from_units(unescaped.iter().copied()).unwrap_or_else(|| String::from_utf16_lossy(&unescaped))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::builtin::tests::{call, nvarchar};
+
+    #[test]
+    fn texts_that_are_no_json() {
+        for (text, expected) in
+            [("{}", "1"), ("[1]", "1"), ("1", "0"), ("{\"a\":01}", "0"), ("{\"a\":1,}", "0"), ("", "0"), (" [] ", "1")]
+        {
+            assert_eq!(call("ISJSON", &[nvarchar(text)]).as_deref(), Ok(expected), "{text}");
+        }
+        assert_eq!(document("{'a':1}").unwrap_err().number, 13609);
+    }
+
+    #[test]
+    fn escapes_and_exact_numbers() {
+        let text = r#"{"k\u0065y": "a\"\u20AC\ud83d\ude00\n", "n": 1.50e+03, "t": true, "z": null, "o": [1, 2]}"#;
+        let found = document(text).unwrap().children().unwrap();
+        let scalars: Vec<_> = found.iter().map(|(key, item)| (key.as_deref().unwrap(), item.scalar())).collect();
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(scalars[..3], [("key", some("a\"€😀\n")), ("n", some("1.50e+03")), ("t", some("true"))]);
+        assert_eq!(scalars[3..], [("z", None), ("o", None)]);
+        assert_eq!(found[4].1.text, "[1, 2]");
+    }
 }
