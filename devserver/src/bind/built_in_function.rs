@@ -166,9 +166,6 @@ impl Binder<'_> {
         arguments: &[Expr],
     ) -> SqlResult<Scalar> {
         if arguments.len() < function.arguments.0 || arguments.len() > function.arguments.1 {
-            if function.function == SystemFunction::TriggerNestLevel {
-                return Err(SqlError::not_supported("TRIGGER_NESTLEVEL of one trigger or kind of triggers"));
-            }
             let number = if function.arguments.0 == function.arguments.1 { 174 } else { 189 };
             let message = if number == 174 {
                 format!("The {} function requires {} argument(s).", name.to_lowercase(), function.arguments.0)

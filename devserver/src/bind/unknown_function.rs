@@ -52,7 +52,7 @@ const UNKNOWN_HERE: &[&[&str]] = &[
     ],
     // Metadata.
     &[
-        "assemblyproperty", "file_id", "file_idex", "file_name", "filegroup_id", "filegroup_name",
+        "applock_test", "assemblyproperty", "ident_current", "ident_incr", "ident_seed", "file_id", "file_idex", "file_name", "filegroup_id", "filegroup_name",
         "filegroupproperty", "fileproperty", "filepropertyex", "fulltextcatalogproperty", "fulltextserviceproperty",
         "index_col", "indexkey_property", "objectpropertyex", "original_db_name", "parsename", "stats_date",
         "typeproperty",
@@ -73,7 +73,8 @@ const UNKNOWN_HERE: &[&[&str]] = &[
     &[
         "binary_checksum", "checksum", "columns_updated", "compress", "connectionproperty", "context_info",
         "current_request_id", "cursor_status", "decompress", "eventdata", "filetablerootpath", "get_filestream_transaction_context", "getansinull",
-        "getpathlocator", "host_id", "min_active_rowversion", "session_context", "sql_variant_property", "textptr", "textvalid",
+        "getpathlocator", "host_id", "rowcount_big",
+        "trigger_nestlevel", "min_active_rowversion", "session_context", "sql_variant_property", "textptr", "textvalid",
     ],
 ];
 

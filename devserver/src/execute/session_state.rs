@@ -108,8 +108,6 @@ pub struct SessionState {
     pub caught: Vec<SqlError>,
     /// `@@NESTLEVEL`.
     pub nest_level: u32,
-    /// How many triggers are running.
-    pub trigger_level: u32,
     pub temporary_tables: Vec<TemporaryTable>,
     /// SET IDENTITY_INSERT: the one table for which it is ON.
     pub identity_insert: Option<ObjectId>,

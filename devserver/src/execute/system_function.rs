@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use crate::catalog::object::Object;
-use crate::error::{SqlError, SqlResult};
-use crate::execute::application_lock::{application_lock_owner, application_mode, application_mode_name};
+use crate::error::SqlResult;
+use crate::execute::application_lock::{application_lock_owner, application_mode_name};
 use crate::execute::frame::Run;
 use crate::execute::function_value::{as_i32, as_variant, identity_value, int, optional_text, text};
 use crate::execute::metadata_function::{
-    WithColumns, column_property, find_table, has_permission, index_property, named_object, object_id, object_property,
-    settle, settle_objects, type_id, type_name,
+    WithColumns, column_property, has_permission, index_property, named_object, object_id, object_property, settle,
+    settle_objects, type_id, type_name,
 };
 use crate::execute::property::{database_property, server_property, version};
 use crate::plan::system_function::SystemFunction;
@@ -21,7 +21,6 @@ pub fn eval(function: SystemFunction, arguments: &[Value], run: &mut Run<'_>) ->
     let state = &*run.state;
     Ok(match function {
         SystemFunction::RowCount => Value::Int(state.row_count as i32),
-        SystemFunction::RowCountBig => Value::BigInt(state.row_count),
         SystemFunction::Error => Value::Int(state.error),
         SystemFunction::TranCount => Value::Int(state.transaction_count),
         SystemFunction::Spid => Value::SmallInt(state.spid as i16),
@@ -39,10 +38,8 @@ pub fn eval(function: SystemFunction, arguments: &[Value], run: &mut Run<'_>) ->
             let updated = run.activation.updated_columns.as_ref().and_then(|updated| updated.get(ordinal).copied());
             int(updated.unwrap_or(false))
         }
-        SystemFunction::TriggerNestLevel => Value::Int(state.trigger_level as i32),
         SystemFunction::FetchStatus => Value::Int(state.fetch_status),
         SystemFunction::DateFirst => Value::TinyInt(state.options.date_first),
-        SystemFunction::MaxPrecision => Value::TinyInt(38),
         SystemFunction::Language => text("us_english"),
         SystemFunction::ScopeIdentity => identity_value(run.activation.scope_identity),
         SystemFunction::ErrorNumber => state.caught.last().map_or(Value::Null, |error| Value::Int(error.number)),
@@ -91,26 +88,6 @@ pub fn eval(function: SystemFunction, arguments: &[Value], run: &mut Run<'_>) ->
             None => Value::Null,
         },
         SystemFunction::DatabasePropertyEx => as_variant(database_property(argument(0), argument(1), run)?),
-        SystemFunction::DatabaseRowVersion => {
-            Value::Bytes(run.storage()?.latch.last_row_version().to_be_bytes().into())
-        }
-        SystemFunction::IdentCurrent => {
-            let Some(name) = argument(0).as_str() else { return Ok(Value::Null) };
-            let Some(table) = find_table(name, run)? else { return Ok(Value::Null) };
-            identity_value(run.storage()?.latch.current_identity(table.id))
-        }
-        SystemFunction::IdentSeed | SystemFunction::IdentIncr => {
-            let Some(name) = argument(0).as_str() else { return Ok(Value::Null) };
-            let Some(table) = find_table(name, run)? else { return Ok(Value::Null) };
-            let identity = table.columns.iter().find_map(|column| column.identity);
-            identity_value(
-                identity.map(
-                    |identity| {
-                        if function == SystemFunction::IdentSeed { identity.seed } else { identity.increment }
-                    },
-                ),
-            )
-        }
         SystemFunction::ObjectId => object_id(argument(0), argument(1), run)?,
         SystemFunction::ObjectName => match as_i32(argument(0)) {
             Some(id) => optional_text(named_object(id, run)?.map(|(_, name)| name)),
@@ -222,17 +199,6 @@ pub fn eval(function: SystemFunction, arguments: &[Value], run: &mut Run<'_>) ->
             let storage = run.storage()?;
             let mode = storage.latch.application_lock_mode(&storage.tx, owner, resource);
             text(mode.map_or("NoLock", application_mode_name))
-        }
-        SystemFunction::AppLockTest => {
-            let owner = application_lock_owner(argument(0), argument(3), state)?;
-            let (Some(resource), Some(mode)) = (argument(1).as_str(), argument(2).as_str()) else {
-                return Ok(Value::Null);
-            };
-            let Some(mode) = application_mode(mode) else {
-                return Err(SqlError::not_supported(format!("APPLOCK_TEST with the lock mode '{mode}'")));
-            };
-            let storage = run.storage()?;
-            Value::SmallInt(i16::from(storage.latch.is_application_lock_free(&storage.tx, owner, resource, mode)))
         }
     })
 }

@@ -7,7 +7,6 @@ use crate::value::{DecimalName, Length, SqlType};
 pub enum SystemFunction {
     // Global variables
     RowCount,
-    RowCountBig,
     Error,
     TranCount,
     Spid,
@@ -21,16 +20,10 @@ pub enum SystemFunction {
     FetchStatus,
     /// UPDATE() in a trigger.
     ColumnUpdated,
-    TriggerNestLevel,
     DateFirst,
-    MaxPrecision,
     Language,
     // The session and its errors
     ScopeIdentity,
-    IdentCurrent,
-    DatabaseRowVersion,
-    IdentSeed,
-    IdentIncr,
     ErrorNumber,
     ErrorMessage,
     ErrorSeverity,
@@ -71,7 +64,6 @@ pub enum SystemFunction {
     IsSrvRoleMember,
     HasPermsByName,
     AppLockMode,
-    AppLockTest,
 }
 
 /// How a function is called.
@@ -88,8 +80,7 @@ pub struct Description {
 }
 
 const NAME: SqlType = SqlType::NVarChar(Length::Limit(128));
-/// "numeric(38,0)": "@@IDENTITY", "SCOPE_IDENTITY", "IDENT_CURRENT", "IDENT_SEED", "IDENT_INCR"
-/// (MicrosoftDocs/sql-docs, docs/t-sql/functions/).
+/// "numeric(38,0)": "@@IDENTITY", "SCOPE_IDENTITY" (MicrosoftDocs/sql-docs, docs/t-sql/functions/).
 const IDENTITY: SqlType = SqlType::Decimal { precision: 38, scale: 0, name: DecimalName::Numeric };
 
 const fn session(
@@ -111,12 +102,7 @@ const fn catalog(
 }
 
 static FUNCTIONS: &[Description] = &[
-    session("trigger_nestlevel", SystemFunction::TriggerNestLevel, (0, 0), SqlType::Int),
-    session("rowcount_big", SystemFunction::RowCountBig, (0, 0), SqlType::BigInt),
     session("scope_identity", SystemFunction::ScopeIdentity, (0, 0), IDENTITY),
-    catalog("ident_current", SystemFunction::IdentCurrent, (1, 1), IDENTITY),
-    catalog("ident_seed", SystemFunction::IdentSeed, (1, 1), IDENTITY),
-    catalog("ident_incr", SystemFunction::IdentIncr, (1, 1), IDENTITY),
     session("error_number", SystemFunction::ErrorNumber, (0, 0), SqlType::Int),
     session("error_message", SystemFunction::ErrorMessage, (0, 0), SqlType::NVarChar(Length::Limit(4000))),
     session("error_severity", SystemFunction::ErrorSeverity, (0, 0), SqlType::Int),
@@ -160,7 +146,6 @@ static FUNCTIONS: &[Description] = &[
     session("is_srvrolemember", SystemFunction::IsSrvRoleMember, (1, 2), SqlType::Int),
     catalog("has_perms_by_name", SystemFunction::HasPermsByName, (3, 3), SqlType::Int),
     catalog("applock_mode", SystemFunction::AppLockMode, (3, 3), SqlType::NVarChar(Length::Limit(32))),
-    catalog("applock_test", SystemFunction::AppLockTest, (4, 4), SqlType::SmallInt),
 ];
 
 static GLOBALS: &[Description] = &[
@@ -169,7 +154,6 @@ static GLOBALS: &[Description] = &[
     session("@@trancount", SystemFunction::TranCount, (0, 0), SqlType::Int),
     session("@@spid", SystemFunction::Spid, (0, 0), SqlType::SmallInt),
     session("@@version", SystemFunction::Version, (0, 0), SqlType::NVarChar(Length::Limit(300))),
-    catalog("@@dbts", SystemFunction::DatabaseRowVersion, (0, 0), SqlType::VarBinary(Length::Limit(8))),
     session("@@identity", SystemFunction::Identity, (0, 0), IDENTITY),
     session("@@nestlevel", SystemFunction::NestLevel, (0, 0), SqlType::Int),
     session("@@options", SystemFunction::Options, (0, 0), SqlType::Int),
@@ -178,7 +162,6 @@ static GLOBALS: &[Description] = &[
     session("@@procid", SystemFunction::ProcId, (0, 0), SqlType::Int),
     session("@@fetch_status", SystemFunction::FetchStatus, (0, 0), SqlType::Int),
     session("@@datefirst", SystemFunction::DateFirst, (0, 0), SqlType::TinyInt),
-    session("@@max_precision", SystemFunction::MaxPrecision, (0, 0), SqlType::TinyInt),
     session("@@language", SystemFunction::Language, (0, 0), NAME),
 ];
 

@@ -109,7 +109,6 @@ impl Session {
             doomed: false,
             caught: Vec::new(),
             nest_level: 0,
-            trigger_level: 0,
             temporary_tables: Vec::new(),
             identity_insert: None,
             cursors: Vec::new(),

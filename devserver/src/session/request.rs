@@ -103,7 +103,6 @@ impl Session {
         self.running_triggers.clear();
         self.state.caught.clear();
         self.state.nest_level = 0;
-        self.state.trigger_level = 0;
         if self.state.doomed {
             let error = SqlError::new(
                 3998,

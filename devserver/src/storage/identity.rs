@@ -47,13 +47,6 @@ impl Latch<'_> {
         }
     }
 
-    /// The last identity value of a table (IDENT_CURRENT); the seed if there was none yet.
-    pub fn current_identity(&self, table: ObjectId) -> Option<i64> {
-        let table = self.table(table)?;
-        let identity = table.schema.columns.iter().find_map(|column| column.identity)?;
-        Some(table.identity.last.or(table.identity.first).unwrap_or(identity.seed))
-    }
-
     /// The identity counter goes on from `value`, or begins with it if no value was given yet. Returns the last value
     /// given before.
     ///

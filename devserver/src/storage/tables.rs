@@ -105,11 +105,6 @@ impl Latch<'_> {
         self.state().row_version
     }
 
-    /// The last value of the rowversion counter, @@DBTS.
-    pub fn last_row_version(&self) -> u64 {
-        self.state_ref().row_version
-    }
-
     /// A row by its key, without any lock.
     pub fn read(&self, table: ObjectId, key: &Key) -> Option<Row> {
         self.table(table)?.live_row(key).cloned()

@@ -204,7 +204,6 @@ impl Session {
         let was_doomed = self.state.doomed;
         let transaction = self.tx.as_ref().map(|tx| tx.id());
         self.state.nest_level += 1;
-        self.state.trigger_level += 1;
         self.running_triggers.push(RunningTrigger {
             trigger: trigger.procedure.id,
             table: trigger.table,
@@ -214,7 +213,6 @@ impl Session {
         let result: StepResult = self.run_compiled(&compiled, &mut callee, out);
         out.leave_procedure();
         self.running_triggers.pop();
-        self.state.trigger_level -= 1;
         self.drop_temporary_tables(self.state.nest_level);
         self.state.nest_level -= 1;
         self.state.options = options;

@@ -1,6 +1,5 @@
-//! DBCC CHECKIDENT and the IDENT functions: "DBCC CHECKIDENT" (MicrosoftDocs/sql-docs,
-//! docs/t-sql/database-console-commands/dbcc-checkident-transact-sql.md), "IDENT_SEED" and "IDENT_INCR"
-//! (docs/t-sql/functions/ident-seed-transact-sql.md, ident-incr-transact-sql.md).
+//! DBCC CHECKIDENT and SCOPE_IDENTITY: "DBCC CHECKIDENT" (MicrosoftDocs/sql-docs,
+//! docs/t-sql/database-console-commands/dbcc-checkident-transact-sql.md).
 
 use crate::session::client_session::Session;
 use crate::session::tests::harness::{errors, ok, rows, run, session};
@@ -67,20 +66,6 @@ fn what_has_no_counter_is_refused() {
     assert_eq!(errors(&mut s, "DBCC CHECKIDENT (small, RESEED, 256)"), [2560]);
     assert_eq!(errors(&mut s, "DBCC CHECKDB"), [59000]);
     assert_eq!(errors(&mut s, "DBCC CHECKIDENT (small)"), [59000]);
-}
-
-#[test]
-fn seed_and_increment() {
-    let (_e, mut s) = session();
-    ok(&mut s, "CREATE TABLE t (id int IDENTITY (10, 5) NOT NULL, v int); CREATE TABLE plain (id int)");
-    assert_eq!(
-        rows(
-            &mut s,
-            "SELECT CAST(IDENT_SEED('t') AS int), CAST(IDENT_INCR(N'dbo.t') AS int), CAST(IDENT_CURRENT('t') AS int)"
-        ),
-        ["ROW(Int(10), Int(5), Int(10))"]
-    );
-    assert_eq!(rows(&mut s, "SELECT IDENT_SEED('plain'), IDENT_INCR('nowhere')"), ["ROW(Null, Null)"]);
 }
 
 /// Source: "SCOPE_IDENTITY" (docs/t-sql/functions/scope-identity-transact-sql.md): a scope is a module, and the batches

@@ -305,7 +305,11 @@ fn statements_that_no_queue_needs_are_refused_by_name() {
         "REVERT",
         "WAITFOR TIME '12:00'",
         "SET CONTEXT_INFO 0x01",
-        "SELECT CONTEXT_INFO()",
+        "SELECT CONTEXT_INFO(), TRIGGER_NESTLEVEL(), ROWCOUNT_BIG()",
+        "SELECT IDENT_CURRENT('t'), IDENT_SEED('t'), IDENT_INCR('t')",
+        "SELECT APPLOCK_TEST('public', 'a', 'Shared', 'Session')",
+        "SELECT @@DBTS",
+        "SELECT @@MAX_PRECISION",
     ] {
         assert_eq!(errors(&mut s, sql), [NOT_SUPPORTED], "{sql}");
     }

@@ -88,7 +88,7 @@ fn what_a_trigger_knows() {
         "CREATE TABLE t (a int NOT NULL PRIMARY KEY, b int NULL); CREATE TABLE log (what varchar(40), n int)
 GO
 CREATE OR ALTER TRIGGER t_log ON t AFTER INSERT, UPDATE AS
-INSERT log VALUES ('rows', @@ROWCOUNT), ('trancount', @@TRANCOUNT), ('level', TRIGGER_NESTLEVEL()), ('nest', @@NESTLEVEL)
+INSERT log VALUES ('rows', @@ROWCOUNT), ('trancount', @@TRANCOUNT), ('nest', @@NESTLEVEL)
 IF UPDATE(b) INSERT log VALUES ('b', 1)
 IF NOT UPDATE(a) INSERT log VALUES ('not a', 1)
 -- Not recursive: RECURSIVE_TRIGGERS is OFF.
@@ -206,12 +206,6 @@ fn a_rollback_takes_back_what_was_done_to_triggers() {
     ok(&mut s, "INSERT orders (state) VALUES ('new')");
     assert_eq!(rows(&mut s, "SELECT what FROM queue"), ["ROW(String(\"insert\"))"]);
     assert_eq!(rows(&mut s, "SELECT name FROM sys.triggers"), ["ROW(String(\"orders_changed\"))"]);
-}
-
-#[test]
-fn the_nesting_of_one_trigger_is_not_known() {
-    let (_e, mut s) = session();
-    assert_eq!(errors(&mut s, "SELECT TRIGGER_NESTLEVEL(OBJECT_ID('tr'))"), [59000]);
 }
 
 /// "You cannot directly modify the data in the tables." Source: "Use the inserted and deleted tables"
