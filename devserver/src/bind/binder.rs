@@ -19,7 +19,7 @@ use crate::plan::options::PlanOptions;
 use crate::plan::query::{ColumnOrigin, OutputColumn};
 use crate::plan::scalar::{Condition, Node, Scalar, SlotSet, slot_bit};
 use crate::storage::{Latch, ObjectId, TableSchema};
-use crate::tsql::ast::{Cte, Expr, Ident, Predicate, TableHint, TriggerEvent};
+use crate::tsql::ast::{Cte, Expr, Ident, Predicate, TableHint};
 use crate::value::SqlType;
 
 /// The binding of one statement.
@@ -65,8 +65,6 @@ pub struct Binder<'a> {
     pub functions: Vec<Arc<FunctionPlan>>,
     /// The views being expanded, so that one that contains itself ends.
     pub view_depth: usize,
-    /// The slots of tables that views with INSTEAD OF triggers stand over, and for what they have these.
-    pub taken_over: Vec<(SlotSet, Vec<TriggerEvent>)>,
     /// The slots of tables that views stand over, and these views, from the inside out.
     pub views: Vec<(SlotSet, Arc<View>)>,
     /// The table hints on the views that are being bound: those of the tables they refer to.
@@ -113,7 +111,6 @@ impl<'a> Binder<'a> {
             next_values: NextValues::default(),
             outer_columns: Vec::new(),
             view_depth: 0,
-            taken_over: Vec::new(),
             views: Vec::new(),
             view_hints: Vec::new(),
             system_slots: 0,

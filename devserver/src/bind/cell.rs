@@ -10,7 +10,7 @@ use crate::catalog::database::Database;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::session_state::SessionState;
 use crate::plan::cell::{BoundPlan, Cell, Plan, Source};
-use crate::plan::change::{BoundAction, OutputPlan};
+use crate::plan::change::{BoundAction, BoundClause, OutputPlan};
 use crate::plan::declarations::Declarations;
 use crate::plan::trigger::TriggerTarget;
 use crate::storage::{Latch, Looks, TableSchema};
@@ -110,17 +110,11 @@ fn bind_fired_triggers(binder: &Binder<'_>, plan: &Plan) -> SqlResult<Option<Tri
         }
         Plan::Delete(plan) => (&plan.table.schema, vec![TriggerEvent::Delete], Vec::new(), &plan.output),
         Plan::Merge(plan) => {
-            let (mut events, mut updated) = (Vec::new(), Vec::new());
-            for clause in &plan.clauses {
-                match &clause.action {
-                    BoundAction::Insert(..) => events.push(TriggerEvent::Insert),
-                    BoundAction::Update(assignments) => {
-                        events.push(TriggerEvent::Update);
-                        updated.extend(assignments.iter().filter_map(|assignment| assignment.column));
-                    }
-                }
-            }
-            (&plan.table.schema, events, updated, &plan.output)
+            let event = |clause: &BoundClause| match clause.action {
+                BoundAction::Insert(..) => TriggerEvent::Insert,
+                BoundAction::Update(_) => TriggerEvent::Update,
+            };
+            (&plan.table.schema, plan.clauses.iter().map(event).collect(), Vec::new(), &plan.output)
         }
         Plan::Scalar(_) | Plan::Condition(_) | Plan::Select(_) => return Ok(None),
     };

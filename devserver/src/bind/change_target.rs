@@ -12,9 +12,7 @@ use crate::plan::relation::{JoinRelation, Relation};
 use crate::plan::scalar::slot_bit;
 use crate::plan::table_hints::{Access, TableHints};
 use crate::storage::fold;
-use crate::tsql::ast::{
-    ColumnRef, Ident, IsolationLevel, JoinKind, ObjectName, TableHint, TableSource, TargetName, TriggerEvent,
-};
+use crate::tsql::ast::{ColumnRef, Ident, IsolationLevel, JoinKind, ObjectName, TableHint, TableSource, TargetName};
 
 /// The target of an UPDATE or DELETE in its FROM clause.
 pub(super) struct Target {
@@ -103,11 +101,7 @@ impl Binder<'_> {
         hints: &[TableHint],
         from: &[TableSource],
         columns_changed: &[&ColumnRef],
-        event: TriggerEvent,
     ) -> SqlResult<Target> {
-        if let Some(target) = self.bind_view_with_trigger(name, hints, from, event)? {
-            return Ok(target);
-        }
         let target_hints = TableHints::of_target(hints)?;
         let own_source;
         let (sources, position): (&[TableSource], Option<usize>) = if from.is_empty() {
@@ -186,7 +180,6 @@ impl Binder<'_> {
             }
             found.ok_or_else(not_updatable)?
         };
-        self.check_not_taken_over(slot, event)?;
         let is_joined = relation.slot_list().len() > 1;
         if in_from {
             let mut slots = Vec::new();

@@ -23,7 +23,7 @@ impl Binder<'_> {
     pub fn bind_insert(&mut self, insert: &Insert) -> SqlResult<InsertPlan> {
         self.options = PlanOptions::of(&insert.options)?;
         self.ctes.clone_from(&insert.ctes);
-        let (table, columns, slot) = self.insert_through(&insert.target.name, insert.columns.as_deref())?;
+        let table = self.target_table(&insert.target.name)?;
         let hints = TableHints::of_target(&insert.target.hints)?;
         if hints.readpast {
             return Err(SqlError::not_supported("READPAST on the target of an INSERT"));
@@ -34,9 +34,9 @@ impl Binder<'_> {
         }
         let is_permanent = table.schema.lifetime == Lifetime::Permanent;
         if is_permanent {
-            self.need_of_target("INSERT", slot, &table.schema);
+            self.need("INSERT", &table.schema);
         }
-        let target = self.insert_target(table, columns.as_deref())?;
+        let target = self.insert_target(table, insert.columns.as_deref())?;
         let width = target.ordinals.len();
         let rows = match &insert.source {
             InsertSource::DefaultValues => {
@@ -75,7 +75,7 @@ impl Binder<'_> {
             }
             InsertSource::Execute(_) => InsertRows::Execute,
         };
-        if columns.is_none() && self.takes_identity(&target.table) {
+        if insert.columns.is_none() && self.takes_identity(&target.table) {
             return Err(identity_not_given(&target.table.schema));
         }
         self.check_next_values(insert, &target)?;
@@ -86,19 +86,11 @@ impl Binder<'_> {
         let inserted = self.visible_columns(&target.table.schema, target.rules.slot)?;
         let output = self.bind_outputs(&insert.output, None, Some(inserted), Vec::new())?;
         if is_permanent && reads_columns(&output) {
-            self.need_of_target("SELECT", slot, &target.table.schema);
+            self.need("SELECT", &target.table.schema);
         }
         let changes = Changes { inserts: true, deletes: false, updates: &[] };
         let foreign_keys = self.bind_foreign_keys(&Arc::clone(&target.table.schema), changes)?;
         Ok(InsertPlan { target, rows, limit, hints, foreign_keys, output })
-    }
-
-    /// `slot`: that of the table, if it is reached through a view or CTE.
-    fn need_of_target(&mut self, permission: &'static str, slot: Option<usize>, schema: &TableSchema) {
-        match slot {
-            Some(slot) => self.need_change(permission, slot, schema),
-            None => self.need(permission, schema),
-        }
     }
 
     /// 11739 and 11740: a limited INSERT takes no value from a sequence, not even by a default.

@@ -4,15 +4,12 @@ use std::sync::Arc;
 
 use crate::bind::binder::Binder;
 use crate::bind::change_target::{assigned_twice, computed_column, logical_table_changed, read_only_table};
-use crate::bind::name::{ResolvedTable, display_name};
-use crate::bind::query_scope::QueryScope;
 use crate::error::{SqlError, SqlResult};
 use crate::plan::cell::Uses;
 use crate::plan::change::InsertTarget;
 use crate::plan::query::{TableHandle, TableLocation};
-use crate::plan::relation::Relation;
 use crate::storage::TableSchema;
-use crate::tsql::ast::{ColumnRef, Ident, TableSource, TargetName, TriggerEvent};
+use crate::tsql::ast::{Ident, TargetName};
 use crate::value::{self, SqlType};
 
 pub(crate) fn explicit_row_version() -> SqlError {
@@ -51,9 +48,6 @@ pub(super) fn identity_not_given(schema: &TableSchema) -> SqlError {
     )
 }
 
-/// The target of an INSERT, its columns, and its slot if a view or CTE stands over it.
-type InsertThrough = (TableHandle, Option<Vec<Ident>>, Option<usize>);
-
 impl Binder<'_> {
     pub(crate) fn target_table(&mut self, name: &TargetName) -> SqlResult<TableHandle> {
         self.uses = self.uses.max(Uses::OwnTables);
@@ -76,75 +70,6 @@ impl Binder<'_> {
                 Ok(TableHandle { schema, place: TableLocation::Variable(place) })
             }
         }
-    }
-
-    /// The table that an INSERT means, and its columns by the table's own names: a CTE or view over one table hands the
-    /// rows on, whatever its WHERE says.
-    pub(super) fn insert_through(&mut self, name: &TargetName, columns: Option<&[Ident]>) -> SqlResult<InsertThrough> {
-        if let TargetName::Table(name) = name
-            && self.find_cte(name)?.is_none()
-            && self.logical_table(name).is_some()
-        {
-            return Err(logical_table_changed());
-        }
-        if let Some(view) = self.view_to_insert(name, columns)? {
-            return Ok((view, columns.map(<[Ident]>::to_vec), None));
-        }
-        let through = match name {
-            TargetName::Table(name) if self.find_cte(name)?.is_some() => Some(name),
-            TargetName::Table(name) => matches!(self.resolve_table(name)?, ResolvedTable::View(_)).then_some(name),
-            TargetName::Variable(_) => None,
-        };
-        let Some(through) = through else {
-            return Ok((self.target_table(name)?, columns.map(<[Ident]>::to_vec), None));
-        };
-        let needs = self.needs.len();
-        self.scopes.push(QueryScope::new());
-        let source = TableSource::Table { name: through.clone(), alias: None, hints: Vec::new() };
-        let bound = self.bind_from(std::slice::from_ref(&source));
-        let scope = self.scopes.pop();
-        self.needs.truncate(needs);
-        let table = match bound? {
-            Relation::Table(table) => Some(table),
-            Relation::Block(block) if block.window.is_none() && block.limit.is_none() => match block.input {
-                Relation::Table(table) => Some(table),
-                _ => None,
-            },
-            _ => None,
-        };
-        let (Some(table), Some(visible)) = (table, scope.and_then(|mut scope| scope.sources.pop())) else {
-            return Err(SqlError::new(
-                4405,
-                format!(
-                    "View or function '{}' is not updatable because the modification affects multiple base tables.",
-                    display_name(through)
-                ),
-            ));
-        };
-        self.check_not_logical(&table.table)?;
-        self.check_not_taken_over(table.slot, TriggerEvent::Insert)?;
-        let schema = Arc::clone(&table.table.schema);
-        let mut names = Vec::new();
-        match columns {
-            Some(columns) => {
-                for name in columns {
-                    let column = ColumnRef { table: None, name: Arc::clone(name) };
-                    let (_, ordinal) = self.target_column(&visible, &column)?;
-                    names.push(Arc::clone(&schema.columns[ordinal].name));
-                }
-            }
-            None => {
-                for column in &visible.columns {
-                    let column = ColumnRef { table: None, name: Arc::clone(&column.name) };
-                    let (_, ordinal) = self.target_column(&visible, &column)?;
-                    let column = &schema.columns[ordinal];
-                    if column.identity.is_none() && column.computed.is_none() {
-                        names.push(Arc::clone(&column.name));
-                    }
-                }
-            }
-        }
-        Ok((table.table, Some(names), Some(table.slot)))
     }
 
     pub(super) fn takes_identity(&self, table: &TableHandle) -> bool {

@@ -21,9 +21,7 @@ use crate::plan::scalar::Scalar;
 use crate::plan::table_hints::{Access, TableHints};
 use crate::plan::table_rules::TableRules;
 use crate::storage::{Lifetime, fold};
-use crate::tsql::ast::{
-    Assignment, JoinKind, Merge, MergeAction, MergeClause, NewValue, TableSource, TargetName, TriggerEvent,
-};
+use crate::tsql::ast::{Assignment, JoinKind, Merge, MergeAction, MergeClause, NewValue, TableSource, TargetName};
 use crate::value::{self, SqlType};
 
 /// The two sides of a MERGE by the names under which its clauses know them.
@@ -112,9 +110,6 @@ impl Binder<'_> {
             )));
         };
         self.check_not_logical(&table.table)?;
-        for event in [TriggerEvent::Insert, TriggerEvent::Update] {
-            self.check_not_taken_over(table.slot, event)?;
-        }
         table.access = Access::Change;
         table.hints = TableHints::of(&hints, Access::Change)?;
         let schema = table.table.schema.clone();

@@ -21,7 +21,6 @@ pub mod grouping;
 pub mod index_definition;
 pub mod insert;
 pub mod insert_target;
-pub mod instead_of;
 pub mod merge;
 pub mod name;
 pub mod next_value_forbidden;

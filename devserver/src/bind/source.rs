@@ -217,7 +217,6 @@ impl Binder<'_> {
                 let bound = bound?;
                 Self::check_columns_as_made(name, &bound, &view.described, &view.columns)?;
                 let relation = self.add_view(bound, schema, &exposed, &view.columns, mergeable)?;
-                self.note_instead_of(&view);
                 let slots = self.scope().sources.last().map_or(0, |source| source.slots);
                 self.views.push((slots, view));
                 Ok(relation)

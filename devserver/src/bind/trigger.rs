@@ -27,11 +27,7 @@ impl Binder<'_> {
         if schema.lifetime != Lifetime::Permanent {
             return Ok(None);
         }
-        let (triggers, is_view) = {
-            let catalog = self.database.catalog.read();
-            let is_view = matches!(catalog.object_by_id(schema.id), Some(Object::View(_)));
-            (triggers_of(&catalog.objects().collect::<Vec<_>>(), schema.id), is_view)
-        };
+        let triggers = triggers_of(&self.database.catalog.read().objects().collect::<Vec<_>>(), schema.id);
         let triggers: Vec<_> = triggers
             .into_iter()
             .filter(|trigger| !trigger.disabled && trigger.events.iter().any(|event| events.contains(event)))
@@ -51,7 +47,7 @@ impl Binder<'_> {
                 ),
             ));
         }
-        Ok(Some(TriggerTarget { table: schema.id, is_view, triggers, instead_of, updated, events: events.to_vec() }))
+        Ok(Some(TriggerTarget { table: schema.id, triggers, instead_of, updated }))
     }
 
     /// What a table has enabled triggers for.

@@ -25,7 +25,7 @@ use crate::plan::scalar::{Condition, Node, Scalar, slot_bit};
 use crate::plan::table_rules::TableRules;
 use crate::storage::{Lifetime, TableSchema, fold};
 use crate::tsql::ast::{
-    AssignOp, Assignment, ColumnRef, Delete, DmlCondition, Expr, Ident, NewValue, TargetName, TriggerEvent, Update,
+    AssignOp, Assignment, ColumnRef, Delete, DmlCondition, Expr, Ident, NewValue, TargetName, Update,
 };
 use crate::value::{self, SqlType};
 
@@ -68,8 +68,7 @@ impl Binder<'_> {
         let changed: Vec<&ColumnRef> =
             update.assignments.iter().filter_map(|assignment| assignment.column.as_ref()).collect();
         let before = self.needs.len();
-        let target =
-            self.bind_target(&update.target.name, &update.target.hints, &update.from, &changed, TriggerEvent::Update)?;
+        let target = self.bind_target(&update.target.name, &update.target.hints, &update.from, &changed)?;
         let to_read = before..self.needs.len();
         let Target { relation, slot, table, columns, may_repeat } = target;
         if table.schema.lifetime == Lifetime::Permanent {
@@ -255,8 +254,7 @@ impl Binder<'_> {
 
     fn bind_delete_in_scope(&mut self, delete: &Delete) -> SqlResult<DeletePlan> {
         let before = self.needs.len();
-        let target =
-            self.bind_target(&delete.target.name, &delete.target.hints, &delete.from, &[], TriggerEvent::Delete)?;
+        let target = self.bind_target(&delete.target.name, &delete.target.hints, &delete.from, &[])?;
         let to_read = before..self.needs.len();
         let Target { relation, slot, table, columns, may_repeat } = target;
         if table.schema.lifetime == Lifetime::Permanent {

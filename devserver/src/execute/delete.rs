@@ -13,7 +13,7 @@ use crate::execute::output_clause::{prepare_output, run_output};
 use crate::execute::statement_result::StatementResult;
 use crate::execute::writable::check_all_writable;
 use crate::plan::change::DeletePlan;
-use crate::storage::Key;
+use crate::storage::{ChangedRow, Key};
 use crate::value::Value;
 
 /// `sent` gets the rows of OUTPUT for the client.
@@ -58,4 +58,20 @@ pub fn run_delete(
         }
     }
     Ok(StatementResult { count: keys.len() as u64, ..Default::default() })
+}
+
+/// The rows that a DELETE would delete, for its INSTEAD OF trigger.
+pub fn would_be_deleted(plan: &DeletePlan, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<Vec<ChangedRow>> {
+    let limit = row_limit(&plan.input, run);
+    let mut seen: FxHashSet<Key> = FxHashSet::default();
+    let mut rows = Vec::new();
+    run_operator(&plan.input, run, frame, &mut |_, frame| {
+        let Some(key) = frame.target.clone() else { return Ok(Flow::Continue) };
+        frame.kept += 1;
+        if seen.insert(key) {
+            rows.push(ChangedRow { before: Some(frame.rows[plan.slot].to_vec()), after: None });
+        }
+        Ok(if rows.len() < limit { Flow::Continue } else { Flow::Stop })
+    })?;
+    Ok(rows)
 }

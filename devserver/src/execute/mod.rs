@@ -11,7 +11,6 @@ pub mod foreign_key;
 pub mod frame;
 pub mod function_value;
 pub mod insert;
-pub mod instead_of;
 pub mod join;
 pub mod limit;
 pub mod merge;

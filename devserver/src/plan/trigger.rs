@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use crate::catalog::object::Trigger;
 use crate::storage::ObjectId;
-use crate::tsql::ast::TriggerEvent;
 
 /// The names of the tables that a trigger sees; no variable of the user's can be called so, for they begin with `@`.
 pub const INSERTED: &str = "inserted";
@@ -14,15 +13,11 @@ pub const DELETED: &str = "deleted";
 /// What the statement that fired a trigger was about.
 #[derive(Debug, Clone)]
 pub struct TriggerTarget {
-    /// The table or view.
     pub table: ObjectId,
-    pub is_view: bool,
     /// Those that run after it.
     pub triggers: Vec<Arc<Trigger>>,
     /// The one that runs in its place.
     pub instead_of: Option<Arc<Trigger>>,
     /// The columns that the statement sets, for UPDATE(): all of them in an INSERT.
     pub updated: Arc<[bool]>,
-    /// What the statement does: MERGE can do several things, and fires for each of them on its own.
-    pub events: Vec<TriggerEvent>,
 }

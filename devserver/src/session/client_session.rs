@@ -66,7 +66,6 @@ pub struct AwaitedRows {
 pub struct RunningTrigger {
     pub trigger: ObjectId,
     pub table: ObjectId,
-    pub instead_of: bool,
 }
 
 /// A prepared statement: its parameters as declared, and its text.

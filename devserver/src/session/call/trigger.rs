@@ -1,17 +1,17 @@
 //! Triggers.
 //!
 //! A statement changes its rows first. What it changed is read back from the transaction's own record of changes
-//! ([`crate::storage::Latch::changed_rows`]), so that INSERT, UPDATE, DELETE and MERGE need to know nothing of
+//! ([`crate::storage::Latch::changed_rows`]), so that INSERT, UPDATE and DELETE need to know nothing of
 //! triggers. Then each trigger of the statement's kind runs as a procedure whose `inserted` and `deleted` are table
 //! variables with those rows. Statement and triggers are one transaction; without one of the caller's it is begun for
-//! them. An INSTEAD OF trigger gets the rows that the statement would have changed
-//! ([`crate::execute::instead_of`]), and the statement changes nothing.
+//! them. An INSTEAD OF trigger gets the rows that the statement would have deleted, and
+//! the statement changes nothing.
 //!
 //! Source: "CREATE TRIGGER" (MicrosoftDocs/sql-docs, docs/t-sql/statements/create-trigger-transact-sql.md).
 
 use std::sync::Arc;
 
-use crate::catalog::object::{Object, Trigger};
+use crate::catalog::object::Trigger;
 use crate::catalog::parameter::VariableType;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
@@ -23,7 +23,6 @@ use crate::session::client_session::{RunningTrigger, Session};
 use crate::session::outcome::{Failure, Origin, SimpleFailure, StepResult};
 use crate::session::output::Output;
 use crate::storage::{ChangedRow, Lifetime, Mark, ObjectId, TableSchema};
-use crate::tsql::ast::TriggerEvent;
 use crate::value::Value;
 
 /// What `inserted` and `deleted` look like: the table's columns and nothing that it does to new rows. Computed columns
@@ -114,41 +113,26 @@ impl Session {
         let mark = self.tx.as_ref().map(|tx| tx.mark()).expect("a transaction was begun");
         let (result, count) = statement(self, activation)?;
         let changes = self.rows_changed_since(mark, target.table);
-        for event in &target.events {
-            // A moved row looks like a deleted and an inserted one, which matters to MERGE only.
-            let is_merge = target.events.len() > 1;
-            let fired: Vec<&ChangedRow> =
-                changes.iter().filter(|change| !is_merge || event_of(change) == *event).collect();
-            for trigger in target.triggers.iter().filter(|trigger| trigger.events.contains(event)) {
-                // A trigger does not fire itself: RECURSIVE_TRIGGERS is OFF.
-                if self.running_triggers.last().is_some_and(|running| running.trigger == trigger.procedure.id) {
-                    continue;
-                }
-                self.state.row_count = count as i64;
-                self.fire(trigger, target, &fired, out, line, activation)?;
+        for trigger in &target.triggers {
+            // A trigger does not fire itself: RECURSIVE_TRIGGERS is OFF.
+            if self.running_triggers.last().is_some_and(|running| running.trigger == trigger.procedure.id) {
+                continue;
             }
+            self.state.row_count = count as i64;
+            self.fire(trigger, target, &changes, out, line, activation)?;
         }
         Ok(result)
     }
 
-    /// The trigger that runs in the place of a statement. "If an INSTEAD OF trigger defined on a table executes a
-    /// statement against the table that would ordinarily fire the INSTEAD OF trigger again, the trigger is not called
+    /// The trigger that runs in the place of a DELETE. "If an INSTEAD OF trigger defined on a table executes a statement
+    /// against the table that would ordinarily fire the INSTEAD OF trigger again, the trigger is not called
     /// recursively." "An AFTER trigger will not recursively fire an INSTEAD OF trigger on the same table."
-    pub(crate) fn fires_instead(&self, target: &TriggerTarget) -> SqlResult<Option<Arc<Trigger>>> {
-        let Some(trigger) = &target.instead_of else { return Ok(None) };
-        let is_recursion = self.running_triggers.last().is_some_and(|running| {
-            running.trigger == trigger.procedure.id || (!running.instead_of && running.table == target.table)
-        });
-        if !is_recursion {
-            return Ok(Some(Arc::clone(trigger)));
-        }
-        if target.is_view {
-            return Err(SqlError::not_supported("a change of a view within its own INSTEAD OF trigger"));
-        }
-        Ok(None)
+    pub(crate) fn fires_instead(&self, target: &TriggerTarget) -> Option<Arc<Trigger>> {
+        let is_recursion = self.running_triggers.last().is_some_and(|running| running.table == target.table);
+        target.instead_of.as_ref().filter(|_| !is_recursion).map(Arc::clone)
     }
 
-    /// Runs a trigger in the place of a statement, which says what it would have changed; gives the number of rows.
+    /// Runs a trigger in the place of a DELETE, which says what it would have deleted; gives the number of rows.
     pub(crate) fn with_instead_of(
         &mut self,
         trigger: &Trigger,
@@ -161,18 +145,9 @@ impl Session {
         self.in_statement_transaction(|session| {
             let changes = statement(session, activation)?;
             session.state.row_count = changes.len() as i64;
-            session.fire(trigger, target, &changes.iter().collect::<Vec<_>>(), out, line, activation)?;
+            session.fire(trigger, target, &changes, out, line, activation)?;
             Ok(changes.len() as u64)
         })
-    }
-
-    /// The columns of the table or view that a trigger is about.
-    fn trigger_target_schema(&mut self, target: ObjectId) -> SqlResult<Arc<TableSchema>> {
-        let object = self.database.catalog.read().object_by_id(target).cloned();
-        match object {
-            Some(Object::View(view)) => self.with_binder(|binder| binder.view_as_table(&view)).map(Arc::new),
-            _ => self.stored_schema(target),
-        }
     }
 
     fn rows_changed_since(&mut self, mark: Mark, table: ObjectId) -> Vec<ChangedRow> {
@@ -185,7 +160,7 @@ impl Session {
         &mut self,
         trigger: &Trigger,
         target: &TriggerTarget,
-        changes: &[&ChangedRow],
+        changes: &[ChangedRow],
         out: &mut Output<'_>,
         line: u32,
         activation: &mut Activation,
@@ -204,11 +179,7 @@ impl Session {
         let was_doomed = self.state.doomed;
         let transaction = self.tx.as_ref().map(|tx| tx.id());
         self.state.nest_level += 1;
-        self.running_triggers.push(RunningTrigger {
-            trigger: trigger.procedure.id,
-            table: trigger.table,
-            instead_of: trigger.instead_of,
-        });
+        self.running_triggers.push(RunningTrigger { trigger: trigger.procedure.id, table: trigger.table });
         out.enter_procedure();
         let result: StepResult = self.run_compiled(&compiled, &mut callee, out);
         out.leave_procedure();
@@ -245,7 +216,7 @@ impl Session {
     fn fill_logical_tables(
         &mut self,
         compiled: &CompiledBatch,
-        changes: &[&ChangedRow],
+        changes: &[ChangedRow],
         callee: &mut Activation,
     ) -> SqlResult<()> {
         for (name, is_inserted) in [(INSERTED, true), (DELETED, false)] {
@@ -254,9 +225,8 @@ impl Session {
             let table = self.create_table_variable(&template)?;
             callee.tables[place] = Some(table);
             callee.owned_tables.push(table);
-            let side =
-                |change: &&'_ &ChangedRow| if is_inserted { change.after.clone() } else { change.before.clone() };
-            let rows: Vec<Vec<Value>> = changes.iter().filter_map(|change| side(&change)).collect();
+            let side = |change: &ChangedRow| if is_inserted { change.after.clone() } else { change.before.clone() };
+            let rows: Vec<Vec<Value>> = changes.iter().filter_map(side).collect();
             self.with_run(Uses::OwnTables, &mut Activation::default(), |run| {
                 let storage = run.own_storage()?;
                 for row in &rows {
@@ -274,7 +244,7 @@ impl Session {
         if let Some(compiled) = self.engine.plans.body(self.database.id, procedure, version) {
             return Ok(compiled);
         }
-        let schema = self.trigger_target_schema(trigger.table)?;
+        let schema = self.stored_schema(trigger.table)?;
         let owner = self.owner_in(&schema.schema);
         let (compiled, is_common) =
             self.compile(&procedure.body, declarations(&schema)?, &procedure.schema, owner).map_err(|mut error| {
@@ -286,13 +256,5 @@ impl Session {
             self.engine.plans.keep_body(self.database.id, procedure, version, &compiled);
         }
         Ok(compiled)
-    }
-}
-
-fn event_of(change: &ChangedRow) -> TriggerEvent {
-    match (&change.before, &change.after) {
-        (Some(_), Some(_)) => TriggerEvent::Update,
-        (None, _) => TriggerEvent::Insert,
-        (_, None) => TriggerEvent::Delete,
     }
 }

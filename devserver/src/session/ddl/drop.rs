@@ -64,9 +64,6 @@ impl Session {
         if let Object::Sequence(_) = &object {
             self.check_no_default_takes(name, &object)?;
         }
-        if let Object::View(view) = &object {
-            self.drop_triggers_of(view.id)?;
-        }
         let undo = self.database.catalog.write().remove_object(object.schema(), object.name());
         if let Some(undo) = undo {
             self.keep_undo(undo);

@@ -13,8 +13,8 @@ use crate::session::call::trigger::declarations;
 use crate::session::client_session::Session;
 use crate::session::ddl::cannot_find::cannot_find;
 use crate::storage::{CatalogName, Lifetime, ObjectId, ReferentialAction, TableSchema, fold};
-use crate::tsql::ast::{CreateTrigger, Creation, ObjectName, SwitchTriggers, TriggerEvent};
-use crate::value::{SqlType, now_utc};
+use crate::tsql::ast::{CreateTrigger, Creation, ObjectName, SwitchTriggers};
+use crate::value::now_utc;
 
 impl Session {
     pub(crate) fn create_trigger(&mut self, create: &CreateTrigger) -> SqlResult<()> {
@@ -28,16 +28,15 @@ impl Session {
             )
             .state(4)
         };
-        let (schema, is_view) = match self.lookup_table(&create.table)? {
-            Some(table) => (self.stored_schema(table)?, false),
-            None => match self.with_binder(|binder| binder.find_object(&create.table))? {
-                Some(Object::View(view)) if create.instead_of => {
-                    (Arc::new(self.with_binder(|binder| binder.view_as_table(&view))?), true)
+        let Some(table) = self.lookup_table(&create.table)? else {
+            return match self.with_binder(|binder| binder.find_object(&create.table))? {
+                Some(Object::View(_)) if create.instead_of => {
+                    Err(SqlError::not_supported("INSTEAD OF triggers of views"))
                 }
-                _ => return Err(no_table()),
-            },
+                _ => Err(no_table()),
+            };
         };
-        let table = schema.id;
+        let schema = self.stored_schema(table)?;
         if schema.lifetime != Lifetime::Permanent {
             return Err(SqlError::new(
                 8197,
@@ -79,7 +78,7 @@ impl Session {
             }
         };
         if create.instead_of {
-            self.check_instead_of(create, &schema, is_view, existing.as_deref())?;
+            self.check_instead_of(create, &schema, existing.as_deref())?;
         }
         let full_name: Arc<str> = format!("{}.{name}", schema.schema).into();
         self.check_body(&create.body, declarations(&schema)?, &schema.schema).map_err(|mut error| {
@@ -112,13 +111,8 @@ impl Session {
 
     pub(crate) fn switch_triggers(&mut self, switch: &SwitchTriggers) -> SqlResult<()> {
         let missing = || cannot_find("find the object", &switch.table);
-        let (table, schema) = match self.lookup_table(&switch.table)? {
-            Some(table) => (table, Arc::clone(&self.stored_schema(table)?.schema)),
-            None => match self.with_binder(|binder| binder.find_object(&switch.table))? {
-                Some(Object::View(view)) => (view.id, Arc::clone(&view.schema)),
-                _ => return Err(missing()),
-            },
-        };
+        let Some(table) = self.lookup_table(&switch.table)? else { return Err(missing()) };
+        let schema = Arc::clone(&self.stored_schema(table)?.schema);
         self.check_alter_object(table, &schema, missing())?;
         let all = triggers_of(&self.database.catalog.read().objects().collect::<Vec<_>>(), table);
         for name in &switch.names {
@@ -139,66 +133,29 @@ impl Session {
         Ok(())
     }
 
-    /// What an INSTEAD OF trigger may not stand beside: another one for the same statement (2111), a foreign key of the
-    /// table that cascades (2113).
-    fn check_instead_of(
-        &self,
-        create: &CreateTrigger,
-        schema: &TableSchema,
-        is_view: bool,
-        own: Option<&Trigger>,
-    ) -> SqlResult<()> {
-        let word = if create.creation == Creation::Alter { "alter" } else { "create" };
-        let (trigger, target) =
-            (crate::bind::name::display_name(&create.name), crate::bind::name::display_name(&create.table));
+    /// 2111: there is another one.
+    fn check_instead_of(&self, create: &CreateTrigger, schema: &TableSchema, own: Option<&Trigger>) -> SqlResult<()> {
         let others = triggers_of(&self.database.catalog.read().objects().collect::<Vec<_>>(), schema.id);
-        let others = others
-            .iter()
-            .filter(|other| other.instead_of && own.is_none_or(|own| own.procedure.id != other.procedure.id));
-        if let Some(event) = others.flat_map(|other| &other.events).find(|event| create.events.contains(event)) {
-            let event = match event {
-                TriggerEvent::Insert => "INSERT",
-                TriggerEvent::Update => "UPDATE",
-                TriggerEvent::Delete => "DELETE",
-            };
-            let kind = if is_view { "view" } else { "table" };
+        let is_other = |other: &Arc<Trigger>| own.is_none_or(|own| own.procedure.id != other.procedure.id);
+        if others.iter().any(|other| other.instead_of && is_other(other)) {
+            let word = if create.creation == Creation::Alter { "alter" } else { "create" };
+            let (trigger, table) =
+                (crate::bind::name::display_name(&create.name), crate::bind::name::display_name(&create.table));
             return Err(SqlError::new(
                 2111,
                 format!(
-                    "Cannot {word} trigger '{trigger}' on {kind} '{target}' because an INSTEAD OF {event} trigger already \
+                    "Cannot {word} trigger '{trigger}' on table '{table}' because an INSTEAD OF DELETE trigger already \
                      exists on this object."
                 ),
             ));
         }
-        for key in &schema.foreign_keys {
-            let actions = [(TriggerEvent::Delete, key.on_delete), (TriggerEvent::Update, key.on_update)];
-            for (_, action) in actions.iter().filter(|(event, _)| create.events.contains(event)) {
-                match action {
-                    ReferentialAction::NoAction => {}
-                    ReferentialAction::Cascade => {
-                        return Err(SqlError::new(
-                            2113,
-                            format!(
-                                "Cannot {word} INSTEAD OF DELETE or INSTEAD OF UPDATE TRIGGER '{trigger}' on table \
-                                 '{target}'. This is because the table has a FOREIGN KEY with cascading DELETE or UPDATE."
-                            ),
-                        ));
-                    }
-                    ReferentialAction::SetNull | ReferentialAction::SetDefault => {
-                        return Err(SqlError::not_supported(
-                            "an INSTEAD OF trigger on a table with a foreign key that sets NULL or defaults",
-                        ));
-                    }
-                }
-            }
-        }
-        if !is_view && schema.columns.iter().any(|column| column.sql_type == SqlType::RowVersion) {
-            return Err(SqlError::not_supported("INSTEAD OF triggers on a table with a rowversion column"));
+        if schema.foreign_keys.iter().any(|key| key.on_delete != ReferentialAction::NoAction) {
+            return Err(SqlError::not_supported("an INSTEAD OF trigger on a table with a foreign key that cascades"));
         }
         Ok(())
     }
 
-    /// The triggers of a table or view go with it.
+    /// The triggers of a table go with it.
     pub(crate) fn drop_triggers_of(&mut self, table: ObjectId) -> SqlResult<()> {
         let triggers = triggers_of(&self.database.catalog.read().objects().collect::<Vec<_>>(), table);
         for trigger in triggers {

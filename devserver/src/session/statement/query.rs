@@ -7,7 +7,7 @@ use crate::execute::activation::Activation;
 use crate::execute::frame::Frame;
 use crate::execute::insert::CapturedRows;
 use crate::execute::statement_result::StatementResult;
-use crate::execute::{delete, insert, instead_of, merge, select_into, select_statement, update};
+use crate::execute::{delete, insert, merge, select_into, select_statement, update};
 use crate::plan::batch::{CompiledBatch, ExecuteStep};
 use crate::plan::cell::{BoundPlan, Cell, Plan, Uses};
 use crate::plan::query::TableLocation;
@@ -98,13 +98,12 @@ impl Session {
         out: &mut Output<'_>,
     ) -> Result<(), SimpleFailure> {
         let mut rows = Vec::new();
-        if let Some(target) = &bound.triggers
-            && let Some(trigger) = self.fires_instead(target)?
+        if let (Some(target), Plan::Delete(plan)) = (&bound.triggers, &bound.plan)
+            && let Some(trigger) = self.fires_instead(target)
         {
             let count = self.with_instead_of(&trigger, target, out, line, activation, |session, activation| {
-                session.with_run(bound.uses, activation, |run| {
-                    instead_of::would_be_changed(&bound.plan, target.is_view, executed, run, &mut Frame::of(bound))
-                })
+                session
+                    .with_run(bound.uses, activation, |run| delete::would_be_deleted(plan, run, &mut Frame::of(bound)))
             })?;
             self.state.row_count = count as i64;
             self.statement_done(out, kind, Some(count));

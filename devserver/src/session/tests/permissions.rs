@@ -141,10 +141,11 @@ fn a_change_that_reads_needs_select() {
         "WITH c AS (SELECT a FROM {}) DELETE c",
     ];
     for target in ["app.t", "app.v"] {
-        for sql in blind {
+        let is_possible = |sql: &&&str| target == "app.t" || !sql.starts_with("INSERT");
+        for sql in blind.iter().filter(is_possible) {
             ok(&mut user, &sql.replace("{}", target));
         }
-        for sql in reading {
+        for sql in reading.iter().filter(is_possible) {
             assert_eq!(errors(&mut user, &sql.replace("{}", target)), [229], "{sql} {target}");
         }
     }

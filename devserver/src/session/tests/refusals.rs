@@ -333,6 +333,7 @@ fn what_is_not_here_is_refused_by_name() {
         "SELECT * FROM GENERATE_SERIES(1, 9, 2)",
         "SELECT * FROM sys.fn_helpcollations()",
         "SELECT 1 << 2",
+        "WITH c AS (SELECT id FROM t) INSERT c VALUES (1)",
         "CREATE FUNCTION f () RETURNS TABLE AS RETURN SELECT 1 AS a",
         "EXEC sp_addextendedproperty 'note', 'a'",
         "SELECT * FROM sys.identity_columns",

@@ -132,6 +132,9 @@ impl Parser<'_> {
             p.advance();
             Ok(event)
         })?;
+        if instead_of && events[..] != [TriggerEvent::Delete] {
+            return Err(self.unsupported("INSTEAD OF INSERT and INSTEAD OF UPDATE"));
+        }
         self.skip_not_for_replication()?;
         self.expect("AS")?;
         if self.is("EXTERNAL") {
