@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::bind::binder::Binder;
 use crate::error::{SqlError, SqlResult};
 use crate::plan::table_rules::{Cascade, ForeignKeys, Lookup, Reference, Referrer};
-use crate::storage::{ForeignKey, Latch, Lifetime, ReferentialAction, TableSchema};
+use crate::storage::{ForeignKey, Latch, Lifetime, TableSchema};
 
 /// Which statements a plan can be: they bear on different keys.
 #[derive(Debug, Clone, Copy)]
@@ -71,15 +71,11 @@ impl Binder<'_> {
         columns: Vec<usize>,
     ) -> SqlResult<Referrer> {
         let child_columns = ordinals(child, &key.columns)?;
-        let changes_along =
-            key.on_delete != ReferentialAction::NoAction || key.on_update != ReferentialAction::NoAction;
-        let cascade = if changes_along {
-            let slot = self.new_slot()?;
-            let rules = self.bind_rules(child, slot)?;
+        let cascade = if key.cascades {
             // Cascades make no circles (1785), so this ends.
-            let changes = Changes { inserts: false, deletes: true, updates: &child_columns };
-            let keys = self.bind_foreign_keys(child, changes)?;
-            Some(Box::new(Cascade { rules, keys, trigger_events: self.trigger_events(child) }))
+            let keys = self.bind_foreign_keys(child, Changes { inserts: false, deletes: true, updates: &[] })?;
+            let has_trigger = self.has_triggers_for_delete(child);
+            Some(Box::new(Cascade { keys, has_trigger }))
         } else {
             None
         };
@@ -88,8 +84,6 @@ impl Binder<'_> {
             partner: Lookup::new(schema, columns.clone()),
             columns,
             rows: Lookup::new(child, child_columns),
-            on_delete: key.on_delete,
-            on_update: key.on_update,
             same_table: child.id == schema.id,
             cascade,
         })

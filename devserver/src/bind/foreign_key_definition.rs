@@ -12,18 +12,9 @@ use crate::bind::table_definition::{generated_name, not_persisted_in};
 use crate::bind::trigger::triggers_of;
 use crate::catalog::principal::SecurableId;
 use crate::error::{SqlError, SqlResult};
-use crate::storage::{ForeignKey, Index, Latch, ObjectId, ReferentialAction, TableSchema, Uniqueness, fold};
-use crate::tsql::ast::{self, ConstraintKind, Ident, ObjectName, TableConstraint};
+use crate::storage::{ForeignKey, Index, Latch, ObjectId, TableSchema, Uniqueness, fold};
+use crate::tsql::ast::{ConstraintKind, Ident, ObjectName, TableConstraint};
 use crate::value::SqlType;
-
-fn action(action: ast::ReferentialAction) -> ReferentialAction {
-    match action {
-        ast::ReferentialAction::NoAction => ReferentialAction::NoAction,
-        ast::ReferentialAction::Cascade => ReferentialAction::Cascade,
-        ast::ReferentialAction::SetNull => ReferentialAction::SetNull,
-        ast::ReferentialAction::SetDefault => ReferentialAction::SetDefault,
-    }
-}
 
 /// The foreign keys among the constraints of a permanent table, which may be about to be made.
 pub fn foreign_keys(
@@ -33,7 +24,7 @@ pub fn foreign_keys(
 ) -> SqlResult<Vec<ForeignKey>> {
     let mut keys: Vec<ForeignKey> = Vec::new();
     for constraint in constraints {
-        let ConstraintKind::ForeignKey { columns, table, referenced, on_delete, on_update } = &constraint.kind else {
+        let ConstraintKind::ForeignKey { columns, table, referenced, cascades } = &constraint.kind else {
             continue;
         };
         let name = match &constraint.name {
@@ -74,8 +65,7 @@ pub fn foreign_keys(
             columns,
             referenced: (partner.id != schema.id).then_some(partner.id),
             referenced_columns,
-            on_delete: action(*on_delete),
-            on_update: action(*on_update),
+            cascades: *cascades,
             disabled: false,
             not_trusted: false,
         };
@@ -163,13 +153,13 @@ pub fn serves(table: &TableSchema, index: &Index, key: &ForeignKey) -> bool {
 /// SQL Server has 1787 for some of these.
 fn check_instead_of(binder: &Binder<'_>, schema: &TableSchema, key: &ForeignKey) -> SqlResult<()> {
     let triggers = triggers_of(&binder.database.catalog.read().objects().collect::<Vec<_>>(), schema.id);
-    if key.on_delete == ReferentialAction::NoAction || !triggers.iter().any(|trigger| trigger.instead_of) {
+    if !key.cascades || !triggers.iter().any(|trigger| trigger.instead_of) {
         return Ok(());
     }
     Err(SqlError::not_supported("a foreign key that cascades on a table with an INSTEAD OF trigger"))
 }
 
-/// 1778 and 1761: the columns must be of the same type, and take NULL if SET NULL is to give it to them.
+/// 1778: the columns must be of the same type.
 fn check_columns(schema: &TableSchema, partner: &TableSchema, key: &ForeignKey) -> SqlResult<()> {
     for (name, referenced) in key.columns.iter().zip(&key.referenced_columns) {
         let (Some(column), Some(other)) = (schema.column_named(name), partner.column_named(referenced)) else {
@@ -199,17 +189,6 @@ fn check_columns(schema: &TableSchema, partner: &TableSchema, key: &ForeignKey) 
                 ),
             ));
         }
-        let sets_null = [key.on_delete, key.on_update].contains(&ReferentialAction::SetNull);
-        if sets_null && !column.nullable {
-            return Err(SqlError::new(
-                1761,
-                format!(
-                    "Cannot create the foreign key \"{}\" with the SET NULL referential action, because one or more \
-                     referencing columns are not nullable.",
-                    key.name
-                ),
-            ));
-        }
     }
     Ok(())
 }
@@ -225,7 +204,7 @@ fn check_cascades(latch: &Latch<'_>, schema: &TableSchema, keys: &[ForeignKey]) 
     // (parent, child) of every key that changes rows along; the table to be made has the number 0.
     let mut edges: Vec<(ObjectId, ObjectId)> = Vec::new();
     let mut add = |table: ObjectId, key: &ForeignKey| {
-        if key.on_delete != ReferentialAction::NoAction || key.on_update != ReferentialAction::NoAction {
+        if key.cascades {
             edges.push((key.referenced.unwrap_or(table), table));
         }
     };

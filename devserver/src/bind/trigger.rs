@@ -50,11 +50,11 @@ impl Binder<'_> {
         Ok(Some(TriggerTarget { table: schema.id, triggers, instead_of, updated }))
     }
 
-    /// What a table has enabled triggers for.
-    pub fn trigger_events(&self, schema: &TableSchema) -> Vec<TriggerEvent> {
+    /// Whether a table has an enabled trigger for DELETE.
+    pub fn has_triggers_for_delete(&self, schema: &TableSchema) -> bool {
         let triggers = triggers_of(&self.database.catalog.read().objects().collect::<Vec<_>>(), schema.id);
-        let enabled = triggers.iter().filter(|trigger| !trigger.disabled && !trigger.instead_of);
-        enabled.flat_map(|trigger| trigger.events.iter().copied()).collect()
+        let mut enabled = triggers.iter().filter(|trigger| !trigger.disabled && !trigger.instead_of);
+        enabled.any(|trigger| trigger.events.contains(&TriggerEvent::Delete))
     }
 
     /// `UPDATE(column)`.

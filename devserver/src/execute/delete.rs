@@ -49,7 +49,7 @@ pub fn run_delete(
     })?;
     let storage = run.storage_of(plan.table.place)?;
     storage.latch.delete_rows(&mut storage.tx, table, &keys)?;
-    plan.foreign_keys.rows_deleted("DELETE", &gone, run, frame)?;
+    plan.foreign_keys.rows_deleted("DELETE", &gone, run)?;
     prepare_output(&plan.output, run)?;
     for row in saved {
         frame.restore(&plan.output_slots, row);

@@ -1,5 +1,4 @@
-//! Foreign keys: a row needs its partner, and a partner that goes takes its rows along, leaves them behind, or may not
-//! go.
+//! Foreign keys: a row needs its partner, and a partner that goes takes its rows along or may not go.
 //!
 //! Everything is looked at after the statement has changed its rows, so that rows can come and go together. Whoever
 //! inserts reads the partner under an S lock: it waits for a session that has changed or deleted it. Whoever deletes
@@ -11,12 +10,11 @@
 //! docs/relational-databases/tables/primary-and-foreign-key-constraints.md).
 
 use crate::error::{SqlError, SqlResult};
-use crate::execute::frame::{Frame, Run};
-use crate::execute::new_row::finish_row;
+use crate::execute::frame::Run;
 use crate::plan::table_hints::{Access, TableHints};
-use crate::plan::table_rules::{ForeignKeys, Lookup, Reference, Referrer};
-use crate::storage::{Direction, Found, LockMode, ReferentialAction, RowChange, Scan, SeekRange};
-use crate::tsql::ast::{IsolationLevel, TriggerEvent};
+use crate::plan::table_rules::{Cascade, ForeignKeys, Lookup, Reference, Referrer};
+use crate::storage::{Direction, Found, LockMode, Scan, SeekRange};
+use crate::tsql::ast::IsolationLevel;
 use crate::value::{Value, compare};
 
 impl Lookup {
@@ -91,10 +89,6 @@ impl Reference {
 }
 
 impl Referrer {
-    fn action(&self, verb_deletes: bool) -> ReferentialAction {
-        if verb_deletes { self.on_delete } else { self.on_update }
-    }
-
     /// Nobody refers to the key any more, or it is there again.
     fn check(&self, verb: &str, key: &[Value], run: &mut Run<'_>) -> SqlResult<()> {
         if !self.rows.is_there(key, run)? || self.partner.is_there(key, run)? {
@@ -104,70 +98,28 @@ impl Referrer {
         Err(conflict(verb, kind, &self.name, &self.rows, run))
     }
 
-    /// The rows that refer to `key` get `new_key` (`None`: they are deleted).
-    fn follow(
-        &self,
-        verb: &str,
-        key: &[Value],
-        new_key: Option<&[Value]>,
-        run: &mut Run<'_>,
-        frame: &mut Frame,
-    ) -> SqlResult<()> {
-        let cascade = self.cascade.as_ref().expect("bound for every action but NO ACTION");
+    /// Deletes the rows that refer to `key`.
+    fn follow(&self, cascade: &Cascade, verb: &str, key: &[Value], run: &mut Run<'_>) -> SqlResult<()> {
         let child = &self.rows.table;
         let found = self.rows.find(key, Access::Change, usize::MAX, run)?;
+        if found.is_empty() {
+            return Ok(());
+        }
         // "If any tables in the cascading chain are not affected … AFTER triggers do not fire" there.
-        let event = if new_key.is_some() { TriggerEvent::Update } else { TriggerEvent::Delete };
-        if !found.is_empty() && cascade.trigger_events.contains(&event) {
+        if cascade.has_trigger {
             return Err(SqlError::not_supported(format!(
-                "changing rows of '{}', which has triggers, by the foreign key '{}'",
+                "deleting rows of '{}', which has triggers, by the foreign key '{}'",
                 child.name, self.name
             )));
         }
-        if !found.is_empty() {
-            let storage = run.storage()?;
-            storage.latch.lock_as_planned(&mut storage.tx, child, LockMode::IntentExclusive)?;
-        }
-        let Some(new_key) = new_key else {
-            let mut deleted = Vec::with_capacity(found.len());
-            for row in found {
-                let storage = run.storage()?;
-                storage.latch.delete(&mut storage.tx, child.id, &row.key)?;
-                deleted.push(row.row.values(child));
-            }
-            return cascade.keys.rows_deleted(verb, &deleted, run, frame);
-        };
-        let mut changes = Vec::with_capacity(found.len());
-        let mut rows = Vec::with_capacity(found.len());
-        for row in found {
-            let old = row.row.values(child);
-            let mut new = old.clone();
-            for (column, value) in self.rows.columns.iter().zip(new_key) {
-                new[*column] = value.clone();
-            }
-            finish_row(run, frame, child, &cascade.rules, &mut new, verb)?;
-            changes.push(RowChange::new(child, row.key, new.clone())?);
-            rows.push((old, new));
-        }
         let storage = run.storage()?;
-        storage.latch.update_rows(&mut storage.tx, child.id, &changes)?;
-        for (_, new) in &rows {
-            cascade.keys.check_row(verb, new, run)?;
+        storage.latch.lock_as_planned(&mut storage.tx, child, LockMode::IntentExclusive)?;
+        let mut deleted = Vec::with_capacity(found.len());
+        for row in found {
+            storage.latch.delete(&mut storage.tx, child.id, &row.key)?;
+            deleted.push(row.row.values(child));
         }
-        cascade.keys.rows_updated(verb, &rows, run, frame)
-    }
-
-    /// What the referring columns become under SET NULL and SET DEFAULT.
-    fn replacement(&self, action: ReferentialAction, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<Vec<Value>> {
-        let cascade = self.cascade.as_ref().expect("bound for every action but NO ACTION");
-        let mut key = Vec::with_capacity(self.rows.columns.len());
-        for column in &self.rows.columns {
-            key.push(match &cascade.rules.defaults[*column] {
-                Some(default) if action == ReferentialAction::SetDefault => default.eval(run, frame)?,
-                _ => Value::Null,
-            });
-        }
-        Ok(key)
+        cascade.keys.rows_deleted(verb, &deleted, run)
     }
 }
 
@@ -181,48 +133,26 @@ impl ForeignKeys {
     }
 
     /// Rows are gone.
-    pub fn rows_deleted(&self, verb: &str, rows: &[Vec<Value>], run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<()> {
-        let gone: Vec<(&[Value], Option<&[Value]>)> = rows.iter().map(|row| (row.as_slice(), None)).collect();
-        self.keys_gone(verb, true, &gone, run, frame)
+    pub fn rows_deleted(&self, verb: &str, rows: &[Vec<Value>], run: &mut Run<'_>) -> SqlResult<()> {
+        for referrer in &self.referrers {
+            for row in rows {
+                let Some(key) = key_of(row, &referrer.columns) else { continue };
+                match &referrer.cascade {
+                    None => referrer.check(verb, &key, run)?,
+                    Some(cascade) => referrer.follow(cascade, verb, &key, run)?,
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Rows have changed: the old and the new ones.
-    pub fn rows_updated(
-        &self,
-        verb: &str,
-        rows: &[(Vec<Value>, Vec<Value>)],
-        run: &mut Run<'_>,
-        frame: &mut Frame,
-    ) -> SqlResult<()> {
-        let gone: Vec<(&[Value], Option<&[Value]>)> =
-            rows.iter().map(|(old, new)| (old.as_slice(), Some(new.as_slice()))).collect();
-        self.keys_gone(verb, false, &gone, run, frame)
-    }
-
-    fn keys_gone(
-        &self,
-        verb: &str,
-        deleted: bool,
-        rows: &[(&[Value], Option<&[Value]>)],
-        run: &mut Run<'_>,
-        frame: &mut Frame,
-    ) -> SqlResult<()> {
+    pub fn rows_updated(&self, verb: &str, rows: &[(Vec<Value>, Vec<Value>)], run: &mut Run<'_>) -> SqlResult<()> {
         for referrer in &self.referrers {
-            let action = referrer.action(deleted);
             for (old, new) in rows {
                 let Some(key) = key_of(old, &referrer.columns) else { continue };
-                let new_key = new.map(|new| referrer.columns.iter().map(|column| new[*column].clone()).collect());
-                let new_key: Option<Vec<Value>> = new_key;
-                if new_key.as_ref() == Some(&key) {
-                    continue;
-                }
-                match action {
-                    ReferentialAction::NoAction => referrer.check(verb, &key, run)?,
-                    ReferentialAction::Cascade => referrer.follow(verb, &key, new_key.as_deref(), run, frame)?,
-                    ReferentialAction::SetNull | ReferentialAction::SetDefault => {
-                        let replacement = referrer.replacement(action, run, frame)?;
-                        referrer.follow(verb, &key, Some(&replacement), run, frame)?;
-                    }
+                if key_of(new, &referrer.columns).as_ref() != Some(&key) {
+                    referrer.check(verb, &key, run)?;
                 }
             }
         }

@@ -143,7 +143,7 @@ fn apply(
             plan.foreign_keys.check_row("MERGE", row, run)?;
         }
     }
-    plan.foreign_keys.rows_updated("MERGE", &moved, run, frame)?;
+    plan.foreign_keys.rows_updated("MERGE", &moved, run)?;
     for (row, saved) in new_rows {
         let Some(saved) = saved else { continue };
         frame.restore(&plan.output_slots, saved);

@@ -75,7 +75,7 @@ pub fn run_update(
         for change in changes.iter().filter(|_| plan.foreign_keys.has_references()) {
             plan.foreign_keys.check_row("UPDATE", &change.values, run)?;
         }
-        plan.foreign_keys.rows_updated("UPDATE", &moved, run, frame)?;
+        plan.foreign_keys.rows_updated("UPDATE", &moved, run)?;
     }
     let count = changes.len() as u64;
     prepare_output(&plan.output, run)?;

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use crate::plan::scalar::{Condition, Scalar};
-use crate::storage::{IndexId, ReferentialAction, TableSchema};
-use crate::tsql::ast::TriggerEvent;
+use crate::storage::{IndexId, TableSchema};
 use crate::value::Value;
 
 /// What a table does to each new row.
@@ -47,19 +46,16 @@ pub struct Referrer {
     /// The same columns once more: a key can be there again.
     pub partner: Lookup,
     pub rows: Lookup,
-    pub on_delete: ReferentialAction,
-    pub on_update: ReferentialAction,
     pub same_table: bool,
-    /// What the referring rows are subject to when they change along.
+    /// What the referring rows are subject to when they are deleted along.
     pub cascade: Option<Box<Cascade>>,
 }
 
 #[derive(Debug)]
 pub struct Cascade {
-    pub rules: TableRules,
     pub keys: ForeignKeys,
-    /// What the table has enabled triggers for.
-    pub trigger_events: Vec<TriggerEvent>,
+    /// The table has an enabled trigger for DELETE.
+    pub has_trigger: bool,
 }
 
 /// How the rows of a table are found by some of its columns.

@@ -63,8 +63,7 @@ pub use row::Row;
 pub use scan::{Found, Scan, ScanPlace};
 pub use schema::{
     CLUSTERED, Check, Column, FIRST_NONCLUSTERED, Filter, FilterOperator, FilterTerm, ForeignKey, HEAP, Identity,
-    Index, IndexOptions, KeyColumn, Lifetime, LockEscalation, NamedText, ReferentialAction, Statistics, TableSchema,
-    Uniqueness, fold,
+    Index, IndexOptions, KeyColumn, Lifetime, LockEscalation, NamedText, Statistics, TableSchema, Uniqueness, fold,
 };
 pub use snapshot::snapshot_not_allowed;
 pub use table::Table;

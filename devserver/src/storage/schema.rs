@@ -62,15 +62,6 @@ pub struct Check {
     pub not_trusted: bool,
 }
 
-/// What becomes of the rows that refer to a row that goes or changes its key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReferentialAction {
-    NoAction,
-    Cascade,
-    SetNull,
-    SetDefault,
-}
-
 /// A FOREIGN KEY constraint; the executor enforces it. Columns are named, so that others can come and go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForeignKey {
@@ -80,8 +71,8 @@ pub struct ForeignKey {
     pub referenced: Option<ObjectId>,
     /// In the order of `columns`.
     pub referenced_columns: Vec<Arc<str>>,
-    pub on_delete: ReferentialAction,
-    pub on_update: ReferentialAction,
+    /// Whoever deletes a row deletes the rows that refer to it.
+    pub cascades: bool,
     /// `NOCHECK CONSTRAINT`: nothing is looked at.
     pub disabled: bool,
     /// Rows came in that nobody has looked at.

@@ -7,7 +7,7 @@ use crate::catalog::normal_form::shown_default;
 use crate::catalog::view::columns::{BIT, CODE, INT, NAME, TEXT, TINY, WHEN, WORD, bit, object_columns, text};
 use crate::catalog::view::facts::{CatalogView, Facts};
 use crate::catalog::view::tables::object_row;
-use crate::storage::{ReferentialAction, TableSchema};
+use crate::storage::TableSchema;
 use crate::value::Value;
 
 pub(crate) static VIEWS: &[CatalogView] = &[
@@ -139,29 +139,19 @@ fn default_constraints(facts: &Facts<'_>) -> Vec<Vec<Value>> {
     rows
 }
 
-pub(crate) fn action(action: ReferentialAction) -> (u8, &'static str) {
-    match action {
-        ReferentialAction::NoAction => (0, "NO_ACTION"),
-        ReferentialAction::Cascade => (1, "CASCADE"),
-        ReferentialAction::SetNull => (2, "SET_NULL"),
-        ReferentialAction::SetDefault => (3, "SET_DEFAULT"),
-    }
-}
-
 fn foreign_keys(facts: &Facts<'_>) -> Vec<Vec<Value>> {
     let mut rows = Vec::new();
     for (table, name, mut row) in constraint_rows(facts, &["F "]) {
         let Some(key) = table.foreign_keys.iter().find(|key| key.name == name) else { continue };
-        let ((delete, delete_name), (update, update_name)) = (action(key.on_delete), action(key.on_update));
         row.extend([
             Value::Int(key.referenced.unwrap_or(table.id)),
             bit(key.disabled),
             bit(false),
             bit(key.not_trusted),
-            Value::TinyInt(delete),
-            text(delete_name),
-            Value::TinyInt(update),
-            text(update_name),
+            Value::TinyInt(u8::from(key.cascades)),
+            text(if key.cascades { "CASCADE" } else { "NO_ACTION" }),
+            Value::TinyInt(0),
+            text("NO_ACTION"),
             is_system_named(&name),
         ]);
         rows.push(row);

@@ -12,7 +12,7 @@ use crate::error::{SqlError, SqlResult};
 use crate::session::call::trigger::declarations;
 use crate::session::client_session::Session;
 use crate::session::ddl::cannot_find::cannot_find;
-use crate::storage::{CatalogName, Lifetime, ObjectId, ReferentialAction, TableSchema, fold};
+use crate::storage::{CatalogName, Lifetime, ObjectId, TableSchema, fold};
 use crate::tsql::ast::{CreateTrigger, Creation, ObjectName, SwitchTriggers};
 use crate::value::now_utc;
 
@@ -149,7 +149,7 @@ impl Session {
                 ),
             ));
         }
-        if schema.foreign_keys.iter().any(|key| key.on_delete != ReferentialAction::NoAction) {
+        if schema.foreign_keys.iter().any(|key| key.cascades) {
             return Err(SqlError::not_supported("an INSTEAD OF trigger on a table with a foreign key that cascades"));
         }
         Ok(())

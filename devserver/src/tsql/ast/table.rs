@@ -81,19 +81,11 @@ pub enum ConstraintKind {
         table: ObjectName,
         /// Empty: the primary key.
         referenced: Vec<Ident>,
-        on_delete: ReferentialAction,
-        on_update: ReferentialAction,
+        /// ON DELETE CASCADE.
+        cascades: bool,
     },
     /// `ALTER TABLE … ADD [CONSTRAINT name] DEFAULT expr FOR column`.
     Default { expr: Expr, text: Arc<str>, column: Ident },
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReferentialAction {
-    NoAction,
-    Cascade,
-    SetNull,
-    SetDefault,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use crate::tsql::ast::index::{Compression, IndexOption};
 use crate::tsql::ast::name::Ident;
 use crate::tsql::ast::table::{
     ColumnDefinition, ColumnKind, ConstraintKind, DefaultDefinition, Filter, Identity, IndexColumn, InlineIndex,
-    ReferentialAction, TableConstraint, TableDefinition,
+    TableConstraint, TableDefinition,
 };
 use crate::tsql::lexer::token::{Symbol, TokenKind};
 use crate::tsql::parser::tokens::Parser;
@@ -144,41 +144,25 @@ impl Parser<'_> {
         self.expect("REFERENCES")?;
         let table = self.object_name()?;
         let referenced = if self.is_symbol(Symbol::LeftParen) { self.identifier_list()? } else { Vec::new() };
-        let mut on_delete = ReferentialAction::NoAction;
-        let mut on_update = ReferentialAction::NoAction;
+        let mut cascades = false;
         while self.is("ON") && (self.is_ahead(1, "DELETE") || self.is_ahead(1, "UPDATE")) {
             self.advance();
-            let of_delete = self.accept("DELETE");
-            if !of_delete {
-                self.expect("UPDATE")?;
-            }
-            let action = self.referential_action()?;
-            if of_delete {
-                on_delete = action;
+            let event = self.keyword();
+            self.advance();
+            if self.accept("NO") {
+                self.expect("ACTION")?;
+            } else if event == "DELETE" && self.accept("CASCADE") {
+                cascades = true;
+            } else if self.is_one_of(&["SET", "CASCADE"]) {
+                return Err(self.unsupported(format!("ON {event} {}", self.keyword())));
             } else {
-                on_update = action;
+                return Err(self.unexpected());
             }
         }
         if self.is("NOT") && self.is_ahead(1, "FOR") {
             return Err(self.unsupported("NOT FOR REPLICATION"));
         }
-        Ok(ConstraintKind::ForeignKey { columns, table, referenced, on_delete, on_update })
-    }
-
-    fn referential_action(&mut self) -> SqlResult<ReferentialAction> {
-        if self.accept("NO") {
-            self.expect("ACTION")?;
-            return Ok(ReferentialAction::NoAction);
-        }
-        if self.accept("CASCADE") {
-            return Ok(ReferentialAction::Cascade);
-        }
-        self.expect("SET")?;
-        if self.accept("NULL") {
-            return Ok(ReferentialAction::SetNull);
-        }
-        self.expect("DEFAULT")?;
-        Ok(ReferentialAction::SetDefault)
+        Ok(ConstraintKind::ForeignKey { columns, table, referenced, cascades })
     }
 
     // Columns
