@@ -49,8 +49,6 @@ pub struct Binder<'a> {
     pub cte_in_progress: Vec<usize>,
     /// The columns that subqueries have read from the queries around them, in the order they were met.
     pub outer_columns: Vec<Scalar>,
-    /// The default of a column is being bound: NEWSEQUENTIALID may stand there.
-    pub in_default: bool,
     /// A default, CHECK or computed column is being bound: 1046 for a subquery.
     pub without_subqueries: bool,
     /// A CHECK is being bound.
@@ -105,7 +103,6 @@ impl<'a> Binder<'a> {
             recursions: Vec::new(),
             calls: None,
             functions: Vec::new(),
-            in_default: false,
             without_subqueries: false,
             in_check: false,
             next_values: NextValues::default(),
@@ -244,12 +241,10 @@ impl<'a> Binder<'a> {
 
     /// The expression of a column's default.
     pub fn bind_default(&mut self, expr: &Expr) -> SqlResult<Scalar> {
-        self.in_default = true;
         // Where the statement itself must not take a value, a default still may.
         let next_values = self.next_values;
         let scalar = self.forbidding_subqueries(|binder| binder.bind_expr(expr));
         self.next_values = next_values;
-        self.in_default = false;
         scalar
     }
 

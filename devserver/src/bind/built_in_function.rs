@@ -23,7 +23,7 @@ impl Binder<'_> {
             return self.bind_user_function(&call.name, &call.arguments);
         }
         let name = fold(&call.name.name);
-        if self.calls.is_some() && matches!(name.as_str(), "newid" | "rand" | "newsequentialid") {
+        if self.calls.is_some() && name == "newid" {
             return Err(SqlError::new(
                 443,
                 format!("Invalid use of a side-effecting operator '{name}' within a function."),
@@ -64,16 +64,8 @@ impl Binder<'_> {
         if let Some(function) = system_function::lookup(&name) {
             return self.bind_system_function(function, &call.name.name, &call.arguments);
         }
-        if name == "newsequentialid" && !self.in_default {
-            return Err(SqlError::new(
-                302,
-                "The newsequentialid() built-in function can only be used in a DEFAULT expression for a column of type \
-                 'uniqueidentifier' in a CREATE TABLE or ALTER TABLE statement. It cannot be combined with other \
-                 operators to form a complex scalar expression.",
-            ));
-        }
         let function = match name.as_str() {
-            "checksum" if is_random(&call.arguments) => value::lookup(value::builtin::digest::CHECKSUM_OF_NEWID),
+            "checksum" if is_random(&call.arguments) => value::lookup(value::builtin::new_id::CHECKSUM_OF_NEWID),
             "current_timestamp" => value::lookup("GETDATE"),
             _ => value::lookup(&name),
         };

@@ -10,8 +10,8 @@ const UNKNOWN_HERE: &[&[&str]] = &[
     // Aggregate and analytic functions.
     &[
         "approx_count_distinct", "approx_percentile_cont", "approx_percentile_disc", "checksum_agg", "cume_dist",
-        "dense_rank", "grouping", "grouping_id", "lag", "last_value", "lead", "ntile", "percent_rank", "percentile_cont",
-        "percentile_disc", "product", "rank", "stdev", "stdevp", "var", "varp",
+        "dense_rank", "grouping", "grouping_id", "lag", "last_value", "lead", "ntile", "percent_rank",
+        "percentile_cont", "percentile_disc", "product", "rank", "stdev", "stdevp", "var", "varp",
     ],
     // Bits.
     &[
@@ -31,9 +31,9 @@ const UNKNOWN_HERE: &[&[&str]] = &[
     ],
     // Dates and times.
     &[
-        "current_timezone", "current_timezone_id", "date_bucket", "datetimefromparts", "datetimeoffsetfromparts",
-        "datefromparts", "datename", "datepart", "datetime2fromparts", "datetrunc", "day", "eomonth", "isdate", "month",
-        "smalldatetimefromparts", "timefromparts", "todatetimeoffset", "year",
+        "current_timezone", "current_timezone_id", "date_bucket", "datefromparts", "datename", "datepart",
+        "datetime2fromparts", "datetimefromparts", "datetimeoffsetfromparts", "datetrunc", "day", "eomonth", "isdate",
+        "month", "smalldatetimefromparts", "timefromparts", "todatetimeoffset", "year",
     ],
     // Graphs.
     &[
@@ -42,8 +42,9 @@ const UNKNOWN_HERE: &[&[&str]] = &[
     ],
     // JSON, vectors and models.
     &[
-        "ai_generate_embeddings", "json_array", "json_arrayagg", "json_contains", "json_modify", "json_object", "json_objectagg",
-        "json_path_exists", "json_query", "json_value", "vector_distance", "vector_norm", "vector_normalize", "vectorproperty",
+        "ai_generate_embeddings", "json_array", "json_arrayagg", "json_contains", "json_modify", "json_object",
+        "json_objectagg", "json_path_exists", "json_query", "json_value", "vector_distance", "vector_norm",
+        "vector_normalize", "vectorproperty",
     ],
     // Mathematics and logic.
     &[
@@ -52,29 +53,30 @@ const UNKNOWN_HERE: &[&[&str]] = &[
     ],
     // Metadata.
     &[
-        "applock_test", "assemblyproperty", "ident_current", "ident_incr", "ident_seed", "file_id", "file_idex", "file_name", "filegroup_id", "filegroup_name",
+        "applock_test", "assemblyproperty", "file_id", "file_idex", "file_name", "filegroup_id", "filegroup_name",
         "filegroupproperty", "fileproperty", "filepropertyex", "fulltextcatalogproperty", "fulltextserviceproperty",
-        "index_col", "indexkey_property", "objectpropertyex", "original_db_name", "parsename", "stats_date",
-        "typeproperty",
+        "ident_current", "ident_incr", "ident_seed", "index_col", "indexkey_property", "objectpropertyex",
+        "original_db_name", "parsename", "stats_date", "typeproperty",
     ],
     // Security and replication.
     &[
-        "has_dbaccess", "loginproperty", "permissions", "publishingservername", "pwdcompare", "pwdencrypt",
-        "suser_id", "suser_sid",
+        "has_dbaccess", "loginproperty", "permissions", "publishingservername", "pwdcompare", "pwdencrypt", "suser_id",
+        "suser_sid",
     ],
     // Text.
     &[
-        "ascii", "base64_decode", "base64_encode", "concat_ws", "difference", "edit_distance", "edit_distance_similarity", "format",
-        "jaro_winkler_distance", "jaro_winkler_similarity", "regexp_count", "regexp_instr", "regexp_like",
-        "regexp_replace", "regexp_substr", "reverse", "soundex", "space", "str", "translate", "unicode",
-        "unistr",
+        "ascii", "base64_decode", "base64_encode", "concat_ws", "difference", "edit_distance",
+        "edit_distance_similarity", "format", "jaro_winkler_distance", "jaro_winkler_similarity", "regexp_count",
+        "regexp_instr", "regexp_like", "regexp_replace", "regexp_substr", "reverse", "soundex", "space", "str",
+        "translate", "unicode", "unistr",
     ],
     // The system, triggers and large objects.
     &[
         "binary_checksum", "checksum", "columns_updated", "compress", "connectionproperty", "context_info",
-        "current_request_id", "cursor_status", "decompress", "eventdata", "filetablerootpath", "get_filestream_transaction_context", "getansinull",
-        "getpathlocator", "host_id", "rowcount_big",
-        "trigger_nestlevel", "min_active_rowversion", "session_context", "sql_variant_property", "textptr", "textvalid",
+        "current_request_id", "cursor_status", "decompress", "eventdata", "filetablerootpath",
+        "get_filestream_transaction_context", "getansinull", "getpathlocator", "host_id", "min_active_rowversion",
+        "newsequentialid", "rowcount_big", "session_context", "sql_variant_property", "textptr", "textvalid",
+        "trigger_nestlevel",
     ],
 ];
 

@@ -6,7 +6,7 @@ use crate::tsql::parse_expression;
 
 /// Functions that keep their name.
 const KEPT_FUNCTIONS: &[&str] =
-    &["getdate", "getutcdate", "newid", "newsequentialid", "sysdatetime", "sysdatetimeoffset", "sysutcdatetime"];
+    &["getdate", "getutcdate", "newid", "sysdatetime", "sysdatetimeoffset", "sysutcdatetime"];
 
 /// A default, in the parentheses that are around it.
 pub(crate) fn shown_default(text: &str) -> String {

@@ -7,7 +7,7 @@ use crate::error::{SqlError, SqlResult};
 use crate::plan::collation_label::{CollationLabel, collation_conflict};
 use crate::plan::query::QueryPlan;
 use crate::plan::system_function::SystemFunction;
-use crate::value::builtin::digest::CHECKSUM_OF_NEWID;
+use crate::value::builtin::new_id::CHECKSUM_OF_NEWID;
 use crate::value::{BinaryOp, Builtin, Collation, DatePart, Pattern, SqlType, UnaryOp, Value};
 
 /// The collation two operands are compared with; 468 where there is none.
@@ -106,7 +106,7 @@ impl Node {
     pub fn is_volatile(&self) -> bool {
         match self {
             Node::NextValue(_) => true,
-            Node::Function(call) => matches!(call.function.name, "NEWID" | "NEWSEQUENTIALID" | CHECKSUM_OF_NEWID),
+            Node::Function(call) => matches!(call.function.name, "NEWID" | CHECKSUM_OF_NEWID),
             _ => false,
         }
     }

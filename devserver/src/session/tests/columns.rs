@@ -1,4 +1,4 @@
-//! What columns do by themselves: rowversion, identity, NEWSEQUENTIALID.
+//! What columns do by themselves: rowversion, identity.
 
 use crate::session::tests::harness::{errors, ok, rows, session};
 
@@ -43,21 +43,10 @@ fn identities_are_given_only_when_asked_for() {
     assert_eq!(rows(&mut s, "SELECT id, n FROM t ORDER BY id"), ["ROW(Int(7), Int(1))", "ROW(Int(8), Int(2))"]);
 }
 
-// "NEWSEQUENTIALID" (docs/t-sql/functions/newsequentialid-transact-sql.md).
+/// The usual way to a random number.
 #[test]
-fn sequential_ids_come_in_the_order_of_their_rows() {
+fn a_checksum_of_a_new_id_is_a_random_number() {
     let (_e, mut s) = session();
-    ok(
-        &mut s,
-        "CREATE TABLE t (id uniqueidentifier NOT NULL DEFAULT NEWSEQUENTIALID() PRIMARY KEY, n int);
-         INSERT t (n) VALUES (1), (2), (3), (4)",
-    );
-    assert_eq!(
-        rows(&mut s, "SELECT n FROM t ORDER BY id"),
-        ["ROW(Int(1))", "ROW(Int(2))", "ROW(Int(3))", "ROW(Int(4))"]
-    );
-    assert_eq!(errors(&mut s, "SELECT NEWSEQUENTIALID()"), [302]);
-    // The usual way to a random number.
     ok(&mut s, "IF ABS(CHECKSUM(NEWID())) % 10 NOT BETWEEN 0 AND 9 THROW 50000, 'out of range', 1");
 }
 

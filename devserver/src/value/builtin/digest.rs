@@ -1,9 +1,9 @@
-//! HASHBYTES, and CHECKSUM of a new id.
+//! HASHBYTES.
 //!
-//! Sources: docs/t-sql/functions/hashbytes-transact-sql.md and checksum-transact-sql.md of MicrosoftDocs/sql-docs.
+//! Source: docs/t-sql/functions/hashbytes-transact-sql.md of MicrosoftDocs/sql-docs.
 
 use crate::error::SqlResult;
-use crate::value::builtin::definition::Arity::{Between, Exactly};
+use crate::value::builtin::definition::Arity::Exactly;
 use crate::value::builtin::definition::{Argument, Arguments, Builtin};
 use crate::value::builtin::result::invalid_argument;
 use crate::value::convert::cast::convert;
@@ -11,21 +11,8 @@ use crate::value::types::{Length, SqlType};
 use crate::value::values::Value;
 use md5::Digest;
 use std::sync::Arc;
-use uuid::Uuid;
 
-pub(super) const FUNCTIONS: &[Builtin] = &[
-    Builtin::new("HASHBYTES", Exactly(2), hash_type, hash_bytes),
-    Builtin::new(CHECKSUM_OF_NEWID, Between(0, 1), crate::value::builtin::result::always_int, |_| Ok(random())),
-];
-
-/// `CHECKSUM(NEWID())`, the usual way to a random number. How CHECKSUM hashes other values is not documented. The name
-/// cannot be written in T-SQL.
-pub const CHECKSUM_OF_NEWID: &str = "CHECKSUM OF NEWID";
-
-fn random() -> Value {
-    let bytes = Uuid::new_v4().into_bytes();
-    Value::Int(i32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
-}
+pub(super) const FUNCTIONS: &[Builtin] = &[Builtin::new("HASHBYTES", Exactly(2), hash_type, hash_bytes)];
 
 fn hash_type(arguments: &[Argument<'_>]) -> SqlResult<SqlType> {
     for (position, argument) in arguments.iter().enumerate() {

@@ -8,12 +8,12 @@
 
 mod date;
 pub(crate) mod definition;
-pub mod digest;
+mod digest;
 pub mod format_message;
 mod is_null;
 pub mod json;
 pub(crate) mod lookup;
-mod new_id;
+pub mod new_id;
 mod number;
 pub(crate) mod result;
 mod search;
