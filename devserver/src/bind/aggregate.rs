@@ -6,7 +6,6 @@ use crate::bind::expression::is_null;
 use crate::bind::query_scope::{Clause, QueryScope};
 use crate::error::{SqlError, SqlResult};
 use crate::plan::collation_label::CollationLabel;
-use crate::plan::next_value_forbidden::ForbiddenPlace;
 use crate::plan::query::{AggregateCall, AggregateFunction, SortKey};
 use crate::plan::scalar::{Node, Scalar};
 use crate::tsql::ast::{Expr, FunctionCall};
@@ -124,9 +123,7 @@ impl Binder<'_> {
         }
         // `SUM(COUNT(*)) OVER ()`: a window function is computed over the groups.
         let clause = if call.over.is_none() { Some(self.set_clause(Clause::InAggregate)) } else { None };
-        let bound = self.without_next_value(ForbiddenPlace::AggregateArgument, |binder| {
-            binder.bind_aggregate_arguments(call, function)
-        });
+        let bound = self.without_next_value(|binder| binder.bind_aggregate_arguments(call, function));
         if let Some(clause) = clause {
             self.set_clause(clause);
         }

@@ -239,7 +239,7 @@ impl<'a> Compiler<'a> {
                 table: self.expr(&statement.table, Some(SqlType::SYSNAME))?,
                 value: self.expr(&statement.value, None)?,
             },
-            StatementKind::SetRowCount(value) => StepKind::SetRowCount(self.expr(value, Some(SqlType::BigInt))?),
+            StatementKind::SetRowCount => StepKind::Nothing,
             // What clients set at login, and what bears on nothing that is imitated here.
             StatementKind::SetTextSize(size) => text_size(size)?,
             StatementKind::SetDateFirst(value) => StepKind::SetDateFirst(self.expr(value, Some(SqlType::Int))?),

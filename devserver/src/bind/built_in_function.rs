@@ -9,7 +9,6 @@ use crate::bind::window::is_window_only;
 use crate::error::{SqlError, SqlResult};
 use crate::plan::cell::Uses;
 use crate::plan::collation_label::CollationLabel;
-use crate::plan::next_value_forbidden::ForbiddenPlace;
 use crate::plan::query::{AggregateFunction, SortKey, WindowKind};
 use crate::plan::scalar::{FunctionNode, Node, Scalar};
 use crate::plan::system_function::{self, SystemFunction};
@@ -95,7 +94,7 @@ impl Binder<'_> {
         }
         function.check_arity(arguments.len())?;
         let arguments = if name == "isnull" {
-            self.without_next_value(ForbiddenPlace::Conditional, |binder| binder.bind_list(arguments))?
+            self.without_next_value(|binder| binder.bind_list(arguments))?
         } else {
             self.bind_list(arguments)?
         };

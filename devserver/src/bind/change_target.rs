@@ -6,7 +6,6 @@ use crate::bind::binder::Binder;
 use crate::bind::name::{ResolvedTable, display_name};
 use crate::bind::query_scope::{VisibleColumn, VisibleSource, names_source};
 use crate::error::{SqlError, SqlResult};
-use crate::plan::next_value_forbidden::ForbiddenPlace;
 use crate::plan::query::{Limit, Operator, TableHandle, TableLocation};
 use crate::plan::relation::{JoinRelation, Relation};
 use crate::plan::scalar::slot_bit;
@@ -118,7 +117,7 @@ impl Binder<'_> {
         if !in_from {
             self.view_hints.extend_from_slice(hints);
         }
-        let bound = self.without_next_value(ForbiddenPlace::Clause, |binder| binder.bind_from(sources));
+        let bound = self.without_next_value(|binder| binder.bind_from(sources));
         self.view_hints.clear();
         let mut relation = bound?;
         let position = match position {

@@ -6,12 +6,12 @@ use crate::bind::binder::Binder;
 use crate::bind::condition::only_one_expression;
 use crate::bind::conversion::{check_variant, common_type, implicit, no_text_or_image, untyped_null};
 use crate::bind::name::invalid_object;
+use crate::bind::next_value_forbidden::next_value_here;
 use crate::bind::type_name::system_type_for_cast;
 use crate::catalog::object::Object;
 use crate::error::{SqlError, SqlResult};
 use crate::plan::cell::Uses;
 use crate::plan::collation_label::CollationLabel;
-use crate::plan::next_value_forbidden::ForbiddenPlace;
 use crate::plan::query::WindowKind;
 use crate::plan::scalar::{CompareOp, Condition, Node, Scalar};
 use crate::tsql::ast::{self, Expr, Literal, TypeName};
@@ -65,7 +65,7 @@ impl Binder<'_> {
             | Expr::SearchedCase { .. }
             | Expr::Iif { .. }
             | Expr::NullIf(..)
-            | Expr::Coalesce(_) => self.without_next_value(ForbiddenPlace::Conditional, |b| b.bind_conditional(expr)),
+            | Expr::Coalesce(_) => self.without_next_value(|b| b.bind_conditional(expr)),
 
             Expr::Literal(constant) => literal(constant),
             Expr::Column(column) => self.resolve_column(column),
@@ -97,7 +97,7 @@ impl Binder<'_> {
                 scalar.label = CollationLabel::Explicit(self.collation(collation)?);
                 Ok(scalar)
             }
-            Expr::NextValueFor { .. } if self.calls.is_some() => Err(ForbiddenPlace::Nested.error()),
+            Expr::NextValueFor { .. } if self.calls.is_some() => Err(next_value_here()),
             Expr::NextValueFor { sequence: name, over } => {
                 self.uses = Uses::Database;
                 self.next_values.all += 1;

@@ -6,11 +6,11 @@ use crate::bind::binder::Binder;
 use crate::bind::conversion::{check_variant, column_types, foreign_text, implicit};
 use crate::bind::foreign_key::Changes;
 use crate::bind::insert_target::{count_mismatch, explicit_row_version, identity_not_given};
+use crate::bind::next_value_forbidden::next_value_here;
 use crate::bind::next_value_forbidden::takes_next_value;
 use crate::bind::output::reads_columns;
 use crate::error::{SqlError, SqlResult};
 use crate::plan::change::{InsertPlan, InsertRows, InsertTarget};
-use crate::plan::next_value_forbidden::ForbiddenPlace;
 use crate::plan::options::PlanOptions;
 use crate::plan::query::Body;
 use crate::plan::scalar::Scalar;
@@ -93,7 +93,7 @@ impl Binder<'_> {
         Ok(InsertPlan { target, rows, limit, hints, foreign_keys, output })
     }
 
-    /// 11739 and 11740: a limited INSERT takes no value from a sequence, not even by a default.
+    /// A limited INSERT takes no value from a sequence, not even by a default.
     fn check_next_values(&self, insert: &Insert, target: &InsertTarget) -> SqlResult<()> {
         let limits_query = |query: &Query| {
             query.offset.is_some() || matches!(&query.body, QueryBody::Select(select) if select.top.is_some())
@@ -103,14 +103,12 @@ impl Binder<'_> {
         if !is_limited {
             return Ok(());
         }
-        if self.next_values.all > 0 {
-            return Err(ForbiddenPlace::Limited.error());
-        }
         let mut defaults = target.rules.defaults.iter().enumerate();
-        let takes_one = defaults.any(|(ordinal, default)| {
-            !target.ordinals.contains(&ordinal) && default.as_ref().is_some_and(takes_next_value)
-        });
-        if takes_one { Err(ForbiddenPlace::LimitedDefault.error()) } else { Ok(()) }
+        let takes_one = self.next_values.all > 0
+            || defaults.any(|(ordinal, default)| {
+                !target.ordinals.contains(&ordinal) && default.as_ref().is_some_and(takes_next_value)
+            });
+        if takes_one { Err(next_value_here()) } else { Ok(()) }
     }
 
     fn bind_insert_values(

@@ -12,7 +12,6 @@ use crate::bind::query_scope::{QueryScope, VisibleSource};
 use crate::error::{SqlError, SqlResult};
 use crate::plan::cell::Uses;
 use crate::plan::change::{BoundAction, BoundAssignment, BoundClause, InsertTarget, MergePlan};
-use crate::plan::next_value_forbidden::ForbiddenPlace;
 use crate::plan::options::PlanOptions;
 use crate::plan::planner::Planner;
 use crate::plan::query::TableHandle;
@@ -39,7 +38,7 @@ impl Binder<'_> {
         self.uses = self.uses.max(Uses::OwnTables);
 
         self.scopes.push(QueryScope::new());
-        let plan = self.without_next_value(ForbiddenPlace::Merge, |binder| binder.bind_merge_in_scope(merge));
+        let plan = self.without_next_value(|binder| binder.bind_merge_in_scope(merge));
         self.scopes.pop();
         plan
     }

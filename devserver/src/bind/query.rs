@@ -7,10 +7,10 @@ use crate::bind::binder::Binder;
 use crate::bind::block::{Aggregation, Block, BoundQuery};
 use crate::bind::conversion::no_text_or_image;
 use crate::bind::grouping::Grouping;
+use crate::bind::next_value_forbidden::next_value_here;
 use crate::bind::order_by::output_sort;
 use crate::bind::query_scope::{Clause, QueryScope};
 use crate::error::{SqlError, SqlResult};
-use crate::plan::next_value_forbidden::ForbiddenPlace;
 use crate::plan::query::{Body, WindowFunction};
 use crate::plan::scalar::{Node, SlotSet, slot_bit};
 use crate::tsql::ast::{Offset, OrderItem, Query, QueryBody, Select};
@@ -21,7 +21,7 @@ impl Binder<'_> {
         if outermost {
             return self.bind_any_query(query, true);
         }
-        self.without_next_value(ForbiddenPlace::Nested, |binder| binder.bind_any_query(query, false))
+        self.without_next_value(|binder| binder.bind_any_query(query, false))
     }
 
     fn bind_any_query(&mut self, query: &Query, outermost: bool) -> SqlResult<BoundQuery> {
@@ -42,9 +42,7 @@ impl Binder<'_> {
                 Ok(BoundQuery::Block(Box::new(block?)))
             }
             QueryBody::SetOperation { op, left, right } => {
-                let mut plan = self.without_next_value(ForbiddenPlace::Distinct, |binder| {
-                    binder.bind_set_operation(*op, left, right)
-                })?;
+                let mut plan = self.without_next_value(|binder| binder.bind_set_operation(*op, left, right))?;
                 let columns = plan.columns.clone();
                 let sort = output_sort(&query.order_by, &columns, left)?;
                 let limit = self.bind_offset(query.offset.as_ref())?;
@@ -64,7 +62,7 @@ impl Binder<'_> {
         offset: Option<&Offset>,
         outermost: bool,
     ) -> SqlResult<Block> {
-        let (relation, conditions) = self.without_next_value(ForbiddenPlace::Clause, |binder| {
+        let (relation, conditions) = self.without_next_value(|binder| {
             let relation = binder.bind_from(&select.from)?;
             let mut conditions = Vec::new();
             if let Some(condition) = &select.condition {
@@ -76,7 +74,7 @@ impl Binder<'_> {
 
         let mut group_by = Vec::with_capacity(select.group_by.len());
         for expr in &select.group_by {
-            let scalar = self.without_next_value(ForbiddenPlace::Clause, |binder| binder.bind_expr(expr))?;
+            let scalar = self.without_next_value(|binder| binder.bind_expr(expr))?;
             let mut has_subquery = false;
             scalar.visit(&mut |node| has_subquery |= matches!(node, Node::Subquery(_)));
             if has_subquery {
@@ -107,26 +105,17 @@ impl Binder<'_> {
         let mut items = self.bind_items(&select.items, outermost)?;
         if self.next_values != next_values {
             let is_ordered = !order_by.is_empty() && self.next_values.without_over != next_values.without_over;
-            let forbidden = if select.distinct {
-                Some(ForbiddenPlace::Distinct)
-            } else if select.top.is_some() || offset.is_some() {
-                Some(ForbiddenPlace::Limited)
-            } else {
-                is_ordered.then_some(ForbiddenPlace::Ordered)
-            };
-            if let Some(forbidden) = forbidden {
-                return Err(forbidden.error());
+            if select.distinct || select.top.is_some() || offset.is_some() || is_ordered {
+                return Err(next_value_here());
             }
         }
         self.scope().windows_allowed = false;
         let mut having = Vec::new();
         if let Some(condition) = &select.having {
-            self.without_next_value(ForbiddenPlace::Clause, |binder| binder.bind_condition(condition))?
-                .into_conjuncts(&mut having);
+            self.without_next_value(|binder| binder.bind_condition(condition))?.into_conjuncts(&mut having);
         }
         self.scope().windows_allowed = true;
-        let mut sort =
-            self.without_next_value(ForbiddenPlace::Clause, |binder| binder.bind_order_by(order_by, &items))?;
+        let mut sort = self.without_next_value(|binder| binder.bind_order_by(order_by, &items))?;
         self.scope().windows_allowed = false;
         self.scope().clause = Clause::NoAggregates;
 

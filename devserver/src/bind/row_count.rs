@@ -4,7 +4,6 @@ use crate::bind::binder::Binder;
 use crate::bind::conversion::implicit;
 use crate::bind::expression::is_null;
 use crate::error::{SqlError, SqlResult};
-use crate::plan::next_value_forbidden::ForbiddenPlace;
 use crate::plan::query::{Limit, NEGATIVE_OFFSET, NEGATIVE_TOP, NO_FETCH};
 use crate::plan::scalar::Scalar;
 use crate::tsql::ast::{Expr, Offset};
@@ -55,7 +54,7 @@ impl Binder<'_> {
 
     /// The number in TOP, OFFSET or FETCH, which the rows that it counts have no part in.
     fn bind_row_count(&mut self, expr: &Expr, clause: &RowCountClause) -> SqlResult<Scalar> {
-        let scalar = self.without_next_value(ForbiddenPlace::Clause, |binder| binder.bind_expr(expr))?;
+        let scalar = self.without_next_value(|binder| binder.bind_expr(expr))?;
         if self.scopes.last().is_some() && scalar.slots() & self.own_slots() != 0 {
             return Err(SqlError::new(
                 4115,

@@ -191,9 +191,7 @@ impl Binder<'_> {
                 Ok(Relation::Table(TableRelation { slot, table, hints, access: Access::Read }))
             }
             ResolvedTable::View(view) => {
-                let chooses = |hint: &TableHint| {
-                    matches!(hint, TableHint::Index(_) | TableHint::ForceSeek(_) | TableHint::ForceScan)
-                };
+                let chooses = |hint: &TableHint| matches!(hint, TableHint::Index(_) | TableHint::ForceSeek(_));
                 if hints.iter().any(chooses) {
                     return Err(SqlError::not_supported("hints on a view that choose an index"));
                 }

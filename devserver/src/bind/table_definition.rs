@@ -8,7 +8,6 @@ use crate::bind::index_definition::{index_options, inline_index, key_columns};
 use crate::bind::query_scope::{QueryScope, VisibleSource};
 use crate::bind::type_name::type_not_found_at;
 use crate::error::{SqlError, SqlResult};
-use crate::plan::next_value_forbidden::ForbiddenPlace;
 use crate::plan::scalar::{Node, slot_bit};
 use crate::storage::{
     CLUSTERED, Check, Column, FIRST_NONCLUSTERED, Identity, Index, Lifetime, NamedText, TableSchema, Uniqueness, fold,
@@ -218,7 +217,7 @@ pub fn set_computed(binder: &mut Binder<'_>, schema: &TableSchema, column: &mut 
     let slot = binder.new_slot()?;
     binder.scopes.push(table_scope(schema, slot));
     let scalar = parse_expression(text).and_then(|expr| {
-        binder.without_next_value(ForbiddenPlace::Nested, |binder| {
+        binder.without_next_value(|binder| {
             binder.owned(&schema.schema, |binder| binder.forbidding_subqueries(|binder| binder.bind_expr(&expr)))
         })
     });
@@ -261,7 +260,7 @@ pub fn check_checks(binder: &mut Binder<'_>, schema: &TableSchema) -> SqlResult<
     for check in &schema.checks {
         binder.scopes.push(table_scope(schema, slot));
         let bound = parse_predicate(&check.text).and_then(|predicate| {
-            binder.without_next_value(ForbiddenPlace::Nested, |binder| {
+            binder.without_next_value(|binder| {
                 binder.owned(&schema.schema, |binder| {
                     binder.forbidding_subqueries(|binder| binder.bind_check(&predicate))
                 })

@@ -9,6 +9,7 @@ use crate::bind::conversion::{check_variant, implicit};
 use crate::bind::expression::{binary_op, bind_binary};
 use crate::bind::foreign_key::Changes;
 use crate::bind::name::ResolvedTable;
+use crate::bind::next_value_forbidden::next_value_here;
 use crate::bind::output::{moved_columns, output_slots, reads_columns, slots_of};
 use crate::bind::query_scope::{QueryScope, VisibleColumn};
 use crate::catalog::principal::SecurableId;
@@ -16,7 +17,6 @@ use crate::error::{SqlError, SqlResult};
 use crate::plan::cell::{PermissionNeed, Uses};
 use crate::plan::change::{BoundAssignment, DeletePlan, UpdatePlan};
 use crate::plan::collation_label::CollationLabel;
-use crate::plan::next_value_forbidden::ForbiddenPlace;
 use crate::plan::options::PlanOptions;
 use crate::plan::planner::Planner;
 use crate::plan::query::{Limit, Operator};
@@ -45,9 +45,9 @@ impl Binder<'_> {
         let mut conditions = Vec::new();
         match condition {
             None => {}
-            Some(DmlCondition::Search(predicate)) => self
-                .without_next_value(ForbiddenPlace::Clause, |binder| binder.bind_condition(predicate))?
-                .into_conjuncts(&mut conditions),
+            Some(DmlCondition::Search(predicate)) => {
+                self.without_next_value(|binder| binder.bind_condition(predicate))?.into_conjuncts(&mut conditions)
+            }
             // The plan reads the row under the cursor and no other.
             Some(DmlCondition::CurrentOf(_)) => {}
         }
@@ -88,7 +88,7 @@ impl Binder<'_> {
             assignments.push(bound);
         }
         if update.top.is_some() && self.next_values.all > 0 {
-            return Err(ForbiddenPlace::Limited.error());
+            return Err(next_value_here());
         }
         // A variable that is set may have another value for the next row.
         if assignments.iter().all(|assignment| assignment.variable.is_none()) {

@@ -7,7 +7,6 @@ use rustc_hash::FxHashSet;
 
 use crate::error::SqlResult;
 use crate::execute::frame::{Flow, Frame, Run, SavedRows};
-use crate::execute::limit::row_limit;
 use crate::execute::operator::run_operator;
 use crate::execute::output_clause::{prepare_output, run_output};
 use crate::execute::statement_result::StatementResult;
@@ -25,7 +24,6 @@ pub fn run_delete(
 ) -> SqlResult<StatementResult> {
     check_all_writable(run, &plan.table.schema, &plan.output)?;
     let table = run.table_id(plan.table.place);
-    let limit = row_limit(&plan.input, run);
     let mut seen: FxHashSet<Key> = FxHashSet::default();
     let mut keys: Vec<Key> = Vec::new();
     let mut saved: Vec<SavedRows> = Vec::new();
@@ -45,7 +43,7 @@ pub fn run_delete(
             gone.push(frame.rows[plan.slot].to_vec());
         }
         keys.push(key);
-        Ok(if keys.len() < limit { Flow::Continue } else { Flow::Stop })
+        Ok(Flow::Continue)
     })?;
     let storage = run.storage_of(plan.table.place)?;
     storage.latch.delete_rows(&mut storage.tx, table, &keys)?;
@@ -62,7 +60,6 @@ pub fn run_delete(
 
 /// The rows that a DELETE would delete, for its INSTEAD OF trigger.
 pub fn would_be_deleted(plan: &DeletePlan, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<Vec<ChangedRow>> {
-    let limit = row_limit(&plan.input, run);
     let mut seen: FxHashSet<Key> = FxHashSet::default();
     let mut rows = Vec::new();
     run_operator(&plan.input, run, frame, &mut |_, frame| {
@@ -71,7 +68,7 @@ pub fn would_be_deleted(plan: &DeletePlan, run: &mut Run<'_>, frame: &mut Frame)
         if seen.insert(key) {
             rows.push(ChangedRow { before: Some(frame.rows[plan.slot].to_vec()), after: None });
         }
-        Ok(if rows.len() < limit { Flow::Continue } else { Flow::Stop })
+        Ok(Flow::Continue)
     })?;
     Ok(rows)
 }

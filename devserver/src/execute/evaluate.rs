@@ -8,7 +8,6 @@ use crate::execute::sequence::next_value;
 use crate::execute::subquery::{exists, in_query, scalar_subquery};
 use crate::execute::system_function;
 use crate::execute::user_function;
-use crate::plan::next_value_forbidden::ForbiddenPlace;
 use crate::plan::scalar::{CompareOp, Condition, FunctionNode, LikeCondition, Node, Scalar};
 use crate::value::{self, Call, Pattern, Value, compare};
 
@@ -105,9 +104,6 @@ impl Scalar {
                 let value = match known {
                     Some(value) => value,
                     None => {
-                        if run.state.options.row_limit > 0 {
-                            return Err(ForbiddenPlace::Limited.error());
-                        }
                         let value = next_value(*id, run)?;
                         frame.next_values.push((*id, value));
                         value

@@ -124,14 +124,6 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// SET ROWCOUNT: how many rows the statement may give or change.
-    pub fn row_limit(&self) -> usize {
-        match self.state.options.row_limit {
-            0 => usize::MAX,
-            limit => usize::try_from(limit).unwrap_or(usize::MAX),
-        }
-    }
-
     pub fn table_id(&self, place: TableLocation) -> ObjectId {
         match place {
             TableLocation::Stored(id) => id,

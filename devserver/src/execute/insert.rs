@@ -13,7 +13,6 @@ use crate::execute::query::run_query;
 use crate::execute::statement_result::StatementResult;
 use crate::execute::writable::{check_all_writable, lock_as_planned};
 use crate::plan::change::{InsertPlan, InsertRows};
-use crate::plan::query::{Body, QueryPlan};
 use crate::storage::{LockMode, OnDuplicateKey};
 use crate::value::{SqlType, Value};
 
@@ -116,14 +115,6 @@ pub(crate) fn rows_to_insert(
         }
         (InsertRows::Execute, None) => return Err(SqlError::not_supported("INSERT … EXEC in this place")),
     }
-    let take = if plan.limit.is_none() && !reads_top(&plan.rows) { take.min(run.row_limit()) } else { take };
     rows.truncate(take);
     Ok(rows)
-}
-
-fn reads_top(rows: &InsertRows) -> bool {
-    match rows {
-        InsertRows::Query(QueryPlan { body: Body::Select(select), .. }) => !select.limit.is_none(),
-        _ => false,
-    }
 }

@@ -1,8 +1,8 @@
-//! TOP, OFFSET and FETCH, and SET ROWCOUNT for changes.
+//! TOP, OFFSET and FETCH.
 
 use crate::error::{SqlError, SqlResult};
 use crate::execute::frame::{Frame, Run};
-use crate::plan::query::{Limit, NEGATIVE_OFFSET, NEGATIVE_TOP, NO_FETCH, Operator};
+use crate::plan::query::{Limit, NEGATIVE_OFFSET, NEGATIVE_TOP, NO_FETCH};
 use crate::plan::scalar::Scalar;
 
 /// The numbers of TOP or OFFSET and FETCH: (rows to skip, rows to take).
@@ -22,10 +22,4 @@ pub fn limit_values(limit: &Limit, run: &mut Run<'_>, frame: &mut Frame) -> SqlR
     let (too_small, least) = if limit.skip.is_some() { (NO_FETCH, 1) } else { (NEGATIVE_TOP, 0) };
     let take = number(&limit.take, usize::MAX, too_small, least)?;
     Ok((skip, take))
-}
-
-/// SET ROWCOUNT "is ignored for INSERT, UPDATE, and DELETE statements when an explicit TOP expression is used"
-/// (docs/t-sql/statements/set-rowcount-transact-sql.md).
-pub fn row_limit(input: &Operator, run: &Run<'_>) -> usize {
-    if matches!(input, Operator::Top { .. }) { usize::MAX } else { run.row_limit() }
 }

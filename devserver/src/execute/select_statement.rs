@@ -17,13 +17,11 @@ pub fn run_select(
     frame: &mut Frame,
     sent: &mut Vec<Vec<Value>>,
 ) -> SqlResult<StatementResult> {
-    let limit = run.row_limit();
-    let goes_on = |count: usize| if count < limit { Flow::Continue } else { Flow::Stop };
     let Some(variables) = &plan.variables else {
         run_query(&plan.query, run, frame, &mut |_, frame, row| {
             frame.next_values.clear();
             sent.push(row);
-            Ok(goes_on(sent.len()))
+            Ok(Flow::Continue)
         })?;
         return Ok(StatementResult { count: sent.len() as u64, ..Default::default() });
     };
@@ -40,7 +38,7 @@ pub fn run_select(
             }
             frame.next_values.clear();
             count += 1;
-            Ok(goes_on(count))
+            Ok(Flow::Continue)
         })?;
         return Ok(StatementResult { count: count as u64, ..Default::default() });
     }
@@ -51,7 +49,7 @@ pub fn run_select(
             Ok(Flow::Continue)
         })?;
         rows.sort_by(|(a, _), (b, _)| compare_keys(&select.sort, a, b));
-        for (_, row) in rows.into_iter().take(limit) {
+        for (_, row) in rows {
             frame.restore(slots, row);
             for (item, place) in select.items.iter().zip(variables) {
                 run.activation.values[*place] = item.eval(run, frame)?;
@@ -67,7 +65,7 @@ pub fn run_select(
             run.activation.values[*place] = value;
         }
         count += 1;
-        Ok(goes_on(count))
+        Ok(Flow::Continue)
     })?;
     Ok(StatementResult { count: count as u64, ..Default::default() })
 }

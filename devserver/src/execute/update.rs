@@ -9,7 +9,6 @@ use rustc_hash::FxHashSet;
 
 use crate::error::SqlResult;
 use crate::execute::frame::{Flow, Frame, Run, SavedRows, Values};
-use crate::execute::limit::row_limit;
 use crate::execute::new_row::{changed_row, finish_row};
 use crate::execute::operator::run_operator;
 use crate::execute::output_clause::{prepare_output, run_output};
@@ -29,7 +28,6 @@ pub fn run_update(
     let schema = &plan.table.schema;
     check_all_writable(run, schema, &plan.output)?;
     let table = run.table_id(plan.table.place);
-    let limit = row_limit(&plan.input, run);
     let mut seen: FxHashSet<Key> = FxHashSet::default();
     let mut found: Vec<(Key, SavedRows)> = Vec::new();
     let sets_columns = plan.assignments.iter().any(|assignment| assignment.column.is_some());
@@ -40,7 +38,7 @@ pub fn run_update(
             return Ok(Flow::Continue);
         }
         found.push((key, frame.save(&plan.kept_slots)));
-        Ok(if found.len() < limit { Flow::Continue } else { Flow::Stop })
+        Ok(Flow::Continue)
     })?;
     if sets_columns && !found.is_empty() {
         lock_as_planned(&plan.table, run)?;

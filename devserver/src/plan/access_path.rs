@@ -101,9 +101,6 @@ impl AccessPath {
                 continue;
             }
             let mut path = seek(schema, index, &sought, relation.slot, order);
-            if hints.force_scan {
-                path = AccessPath::scan(index.id, path.ordered && path.equal.is_empty());
-            }
             let is_seek =
                 !path.equal.is_empty() || path.any_of.is_some() || path.lower.is_some() || path.upper.is_some();
             if hints.force_seek && !is_seek {

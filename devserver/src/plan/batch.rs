@@ -71,7 +71,6 @@ pub enum StepKind {
     SetLockTimeout(Cell),
     SetDeadlockPriority(Cell),
     WaitForDelay(Cell),
-    SetRowCount(Cell),
     SetDateFirst(Cell),
     /// To the language that there is.
     SetLanguage,

@@ -9,7 +9,6 @@ pub mod collation_label;
 pub mod cursor;
 pub mod declarations;
 pub mod filtered_index;
-pub mod next_value_forbidden;
 pub mod options;
 pub mod planner;
 pub mod query;

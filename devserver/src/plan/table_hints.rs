@@ -27,7 +27,6 @@ pub struct TableHints {
     pub force_seek: bool,
     /// FORCESEEK (index (columns)).
     pub seek_columns: Vec<Ident>,
-    pub force_scan: bool,
 }
 
 /// What a scan is for.
@@ -42,41 +41,19 @@ fn conflicting() -> SqlError {
     SqlError::new(1047, "Conflicting locking hints specified.").severity(15)
 }
 
-/// What FORCESEEK does not go together with. The numbers: MicrosoftDocs/sql-docs,
-/// docs/relational-databases/errors-events/includes/sql-server-2022-database-engine-events-and-errors-10000-10999.md.
+/// What FORCESEEK does not go together with: 10747 and 10748 in SQL Server.
 fn check_seek_hints(hints: &[TableHint]) -> SqlResult<()> {
     let seeks = hints.iter().filter(|hint| matches!(hint, TableHint::ForceSeek(_))).count();
     let names_columns = hints.iter().any(|hint| matches!(hint, TableHint::ForceSeek(Some(_))));
-    let plain_seek = hints.contains(&TableHint::ForceSeek(None));
-    let (number, message) = if seeks > 0 && hints.contains(&TableHint::ForceScan) {
-        (
-            10746,
-            "The FORCESCAN hint is specified simultaneously with the FORCESEEK hint. Remove one of the hints and resubmit \
-             the query.",
-        )
-    } else if names_columns && (plain_seek || hints.iter().any(|hint| matches!(hint, TableHint::Index(_)))) {
-        (
-            10747,
-            "The parameterized FORCESEEK hint cannot be simultaneously used with INDEX hints or a non-parameterized \
-             FORCESEEK hint on the same object. Use either INDEX hints and a non-parameterized FORCESEEK hint or use a \
-             parameterized FORCESEEK hint without INDEX hints for each table or view.",
-        )
-    } else if seeks > 1 {
-        (
-            10748,
-            "There are multiple FORCESEEK hints specified on the same table or view. Remove the extra FORCESEEK hints and \
-             resubmit the query.",
-        )
-    } else {
-        return Ok(());
-    };
-    Err(SqlError::new(number, message).severity(15))
+    if seeks > 1 || names_columns && hints.iter().any(|hint| matches!(hint, TableHint::Index(_))) {
+        return Err(SqlError::not_supported("several hints that choose an index on one table"));
+    }
+    Ok(())
 }
 
-/// The same page.
-fn not_for_targets(number: i32, hint: &str) -> SqlError {
-    let message = format!("The {hint} hint is not allowed for target tables of INSERT, UPDATE, or DELETE statements.");
-    SqlError::new(number, message).severity(15)
+fn not_for_targets() -> SqlError {
+    let message = "The FORCESEEK hint is not allowed for target tables of INSERT, UPDATE, or DELETE statements.";
+    SqlError::new(10724, message).severity(15)
 }
 
 fn readpast_not_allowed() -> SqlError {
@@ -137,7 +114,6 @@ impl TableHints {
                 }
                 TableHint::NoWait => result.no_wait = true,
                 TableHint::NoExpand => return Err(SqlError::not_supported("the table hint NOEXPAND")),
-                TableHint::ForceScan => result.force_scan = true,
                 TableHint::ForceSeek(place) => {
                     result.force_seek = true;
                     if let Some((index, columns)) = place {
@@ -205,10 +181,7 @@ impl TableHints {
     /// durabletask-mssql deletes so (Scripts/logic.sql).
     pub fn check_target_in_from(&self, is_in_from: bool) -> SqlResult<()> {
         if !self.seek_columns.is_empty() && !is_in_from {
-            return Err(not_for_targets(10724, "FORCESEEK"));
-        }
-        if self.force_scan {
-            return Err(not_for_targets(10745, "FORCESCAN"));
+            return Err(not_for_targets());
         }
         Ok(())
     }
@@ -225,8 +198,7 @@ impl TableHints {
     pub fn of_target(hints: &[TableHint]) -> SqlResult<TableHints> {
         for hint in hints {
             match hint {
-                TableHint::ForceSeek(_) => return Err(not_for_targets(10724, "FORCESEEK")),
-                TableHint::ForceScan => return Err(not_for_targets(10745, "FORCESCAN")),
+                TableHint::ForceSeek(_) => return Err(not_for_targets()),
                 _ => {}
             }
         }

@@ -21,9 +21,6 @@ impl Session {
         if self.state.nest_level > 0 {
             return Err(SqlError::not_supported("INSERT BULK in procedures and dynamic text"));
         }
-        if self.state.options.row_limit != 0 {
-            return Err(SqlError::not_supported("INSERT BULK under SET ROWCOUNT"));
-        }
         let plan = self.bulk_load_plan(insert)?;
         let schema = Arc::clone(&plan.target.table.schema);
         self.awaited_rows = Some(AwaitedRows { insert: insert.clone(), schema });

@@ -111,11 +111,6 @@ impl Session {
                 out.writer().language_set();
                 self.statement_done(out, DoneKind::Other, None);
             }
-            StepKind::SetRowCount(cell) => {
-                let limit = self.eval_cell(cell, compiled, activation)?.as_i64().unwrap_or(0);
-                self.state.options.row_limit = u64::try_from(limit).unwrap_or(0);
-                self.statement_done(out, DoneKind::Other, None);
-            }
             StepKind::Execute(execute) => {
                 return self.run_execute(execute, step.line, compiled, activation, out).map_err(SimpleFailure::Passed);
             }

