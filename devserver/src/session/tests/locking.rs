@@ -20,33 +20,6 @@ fn two() -> (Arc<Engine>, Session, Session) {
     (engine, a, b)
 }
 
-#[test]
-fn readpast_skips_exactly_the_locked_rows() {
-    let (_e, mut a, mut b) = two();
-    ok(&mut a, "BEGIN TRAN; UPDATE t SET n = 1 WHERE id = 2");
-    assert_eq!(rows(&mut b, "SELECT id FROM t WITH (READPAST)"), ["ROW(Int(1))", "ROW(Int(3))", "ROW(Int(4))"]);
-    assert_eq!(errors(&mut b, "SELECT id FROM t"), [1222]);
-    assert_eq!(rows(&mut b, "SELECT n FROM t WITH (NOLOCK) WHERE id = 2"), ["ROW(Int(1))"]);
-    ok(&mut a, "ROLLBACK");
-    assert_eq!(rows(&mut b, "SELECT COUNT(*) FROM t"), ["ROW(Int(4))"]);
-}
-
-#[test]
-fn two_claims_take_different_rows() {
-    let (_e, mut a, mut b) = two();
-    let claim = "WITH c AS (SELECT TOP (1) id, state FROM t WITH (ROWLOCK, UPDLOCK, READPAST, INDEX (t_state)) WHERE state = 0 ORDER BY id)
-                 UPDATE c SET state = 2 OUTPUT inserted.id";
-    ok(&mut a, "BEGIN TRAN");
-    assert_eq!(rows(&mut a, claim), ["ROW(Int(1))"]);
-    ok(&mut b, "BEGIN TRAN");
-    assert_eq!(rows(&mut b, claim), ["ROW(Int(2))"]);
-    assert_eq!(rows(&mut a, claim), ["ROW(Int(3))"]);
-    assert!(rows(&mut b, claim).is_empty());
-    ok(&mut a, "ROLLBACK");
-    assert_eq!(rows(&mut b, claim), ["ROW(Int(1))"]);
-    ok(&mut b, "COMMIT");
-}
-
 /// "All lock hints are propagated to all the tables and views that are accessed by the query plan, including tables and
 /// views referenced in a view" (docs/t-sql/queries/hints-transact-sql-table.md).
 #[test]
@@ -120,66 +93,6 @@ fn an_update_keeps_only_the_rows_it_changes_locked() {
 }
 
 #[test]
-fn holdlock_guards_the_gap_of_an_absent_key() {
-    let (_e, mut a, mut b) = two();
-    ok(&mut a, "BEGIN TRAN; SELECT id FROM t WITH (UPDLOCK, HOLDLOCK) WHERE id = 99");
-    assert_eq!(errors(&mut b, "INSERT t (id, state) VALUES (99, 0)"), [1222]);
-    assert_eq!(errors(&mut b, "INSERT t (id, state) VALUES (98, 0)"), [1222]);
-    ok(&mut a, "COMMIT");
-    ok(&mut b, "INSERT t (id, state) VALUES (99, 0)");
-}
-
-#[test]
-fn a_waiting_session_goes_on_when_the_lock_is_free() {
-    let (_e, mut a, mut b) = two();
-    ok(&mut a, "BEGIN TRAN; UPDATE t SET n = 7 WHERE id = 1");
-    let waiting = std::thread::spawn(move || {
-        ok(&mut b, "SET LOCK_TIMEOUT -1");
-        rows(&mut b, "UPDATE t SET n += 1 OUTPUT inserted.n WHERE id = 1")
-    });
-    ok(&mut a, "WAITFOR DELAY '00:00:00.050'; COMMIT");
-    assert_eq!(waiting.join().expect("it ends"), ["ROW(Int(8))"]);
-}
-
-#[test]
-fn of_two_that_wait_for_each_other_one_is_the_victim() {
-    let (_e, mut a, mut b) = two();
-    ok(&mut a, "SET DEADLOCK_PRIORITY HIGH; BEGIN TRAN; UPDATE t SET n = 1 WHERE id = 1");
-    ok(&mut b, "SET LOCK_TIMEOUT -1; BEGIN TRAN; UPDATE t SET n = 1 WHERE id = 2");
-    let other = std::thread::spawn(move || {
-        let numbers = errors(&mut b, "UPDATE t SET n = 2 WHERE id = 1");
-        let count = rows(&mut b, "SELECT @@TRANCOUNT");
-        (numbers, count)
-    });
-    ok(&mut a, "UPDATE t SET n = 2 WHERE id = 2; COMMIT");
-    assert_eq!(other.join().expect("it ends"), (vec![1205], vec!["ROW(Int(0))".to_string()]));
-}
-
-#[test]
-fn readpast_needs_read_committed() {
-    let (_e, mut a, _b) = two();
-    assert_eq!(errors(&mut a, "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE; SELECT * FROM t WITH (READPAST)"), [650]);
-    assert_eq!(errors(&mut a, "DELETE t WITH (NOLOCK)"), [1065]);
-    assert_eq!(errors(&mut a, "SELECT * FROM t WITH (NOLOCK, HOLDLOCK)"), [1047]);
-}
-
-#[test]
-fn application_locks_belong_to_transactions_or_sessions() {
-    let (_e, mut a, mut b) = two();
-    let take = "DECLARE @r int; EXEC @r = sys.sp_getapplock @Resource = N'x', @LockMode = N'Exclusive', @LockOwner = N'Session', @LockTimeout = 0; SELECT @r";
-    let release = "EXEC sp_releaseapplock @Resource = N'x', @LockOwner = N'Session'";
-    assert_eq!(rows(&mut a, take), ["ROW(Int(0))"]);
-    assert_eq!(rows(&mut b, take), ["ROW(Int(-1))"]);
-    ok(&mut a, release);
-    assert_eq!(rows(&mut b, take), ["ROW(Int(0))"]);
-    drop(b);
-    assert_eq!(rows(&mut a, take), ["ROW(Int(0))"]);
-    assert_eq!(errors(&mut a, "EXEC sp_releaseapplock @Resource = N'y', @LockOwner = N'Session'"), [1223]);
-    let in_transaction = "BEGIN TRAN; DECLARE @r int; EXEC @r = sp_getapplock N'z', 'Exclusive'; SELECT @r; COMMIT";
-    assert_eq!(rows(&mut a, in_transaction), ["ROW(Int(0))"]);
-}
-
-#[test]
 fn a_cancelled_statement_ends() {
     let (_e, mut a, _b) = two();
     let cancel = a.cancel_handle();
@@ -209,44 +122,6 @@ fn durability_changes_nothing_in_memory() {
     ok(&mut a, "ALTER DATABASE CURRENT SET DELAYED_DURABILITY = FORCED");
     ok(&mut a, "BEGIN TRAN; UPDATE t SET n = 1 WHERE id = 1; COMMIT TRANSACTION WITH (DELAYED_DURABILITY = ON)");
     assert_eq!(rows(&mut a, "SELECT n FROM t WHERE id = 1"), ["ROW(Int(1))"]);
-}
-
-/// sp_getapplock asks for no more than membership in `public`; several slots are tried in turn without waiting.
-/// Source: "sp_getapplock" (MicrosoftDocs/sql-docs, docs/relational-databases/system-stored-procedures/
-/// sp-getapplock-transact-sql.md).
-#[test]
-fn a_procedure_tries_application_locks_in_turn_for_users_who_may_only_run_it() {
-    let engine = engine();
-    let mut owner = login(&engine, "sa", "secret");
-    ok(
-        &mut owner,
-        "CREATE PROCEDURE take_slot @slots int AS
-         SET NOCOUNT ON;
-         DECLARE @slot int = 0, @got int = -1, @name nvarchar(255);
-         WHILE @slot < @slots AND @got < 0
-         BEGIN
-             SET @slot += 1;
-             SET @name = CONCAT(N'slot.', @slot);
-             EXEC @got = sys.sp_getapplock @Resource = @name, @LockMode = N'Exclusive', @LockOwner = N'Session', @LockTimeout = 0;
-         END;
-         RETURN CASE WHEN @got < 0 THEN 0 ELSE @slot END",
-    );
-    ok(
-        &mut owner,
-        "CREATE PROCEDURE give_slot @slot int AS DECLARE @name nvarchar(255) = CONCAT(N'slot.', @slot);
-         EXEC sys.sp_releaseapplock @Resource = @name, @LockOwner = N'Session'",
-    );
-    ok(&mut owner, "CREATE LOGIN u WITH PASSWORD = 'p'; CREATE USER u FOR LOGIN u; GRANT EXECUTE TO u");
-    let (mut a, mut b, mut c) = (login(&engine, "u", "p"), login(&engine, "u", "p"), login(&engine, "u", "p"));
-    let take = "DECLARE @slot int; EXEC @slot = take_slot 2; SELECT @slot";
-    assert_eq!(rows(&mut a, take), ["ROW(Int(1))"]);
-    assert_eq!(rows(&mut b, take), ["ROW(Int(2))"]);
-    assert_eq!(rows(&mut c, take), ["ROW(Int(0))"]);
-    ok(&mut a, "EXEC give_slot 1");
-    assert_eq!(rows(&mut c, take), ["ROW(Int(1))"]);
-    // A session that ends gives back what it holds.
-    drop(b);
-    assert_eq!(rows(&mut a, take), ["ROW(Int(2))"]);
 }
 
 #[test]

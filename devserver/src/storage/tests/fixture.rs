@@ -117,9 +117,6 @@ pub(super) const UPDATE: LockPlan =
 /// WITH (UPDLOCK, READPAST).
 pub(super) const CLAIM: LockPlan = LockPlan { readpast: true, ..UPDATE };
 
-/// WITH (NOLOCK).
-pub(super) const DIRTY: LockPlan = LockPlan { table_mode: LockMode::SchemaStability, row: RowLock::None, ..READ };
-
 /// A database with a jobs table in it.
 pub(super) struct Jobs {
     pub(super) database: Arc<Database>,

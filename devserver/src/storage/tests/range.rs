@@ -7,12 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use super::fixture::{
-    BY_PRIORITY, Connection, Jobs, PRIORITY, READ, Random, UPDATE, equal, job, job_with, jobs_schema,
-};
-use crate::storage::{
-    CLUSTERED, Direction, HEAP, IndexId, Lifetime, LockMode, LockPlan, LockStatus, Resource, SeekRange,
-};
+use super::fixture::{BY_PRIORITY, Connection, Jobs, PRIORITY, READ, Random, UPDATE, job};
+use crate::storage::{CLUSTERED, Direction, LockPlan, SeekRange};
 use crate::value::Value;
 
 const SERIALIZABLE: LockPlan = LockPlan { hold: true, keep_rejected: true, serializable: true, ..READ };
@@ -31,53 +27,6 @@ fn try_insert(jobs: &Jobs, id: i32) -> i32 {
     let database = std::sync::Arc::clone(&other.database);
     database.close_session(other.session);
     result.map_or_else(|error| error.number, |_| 0)
-}
-
-/// The modes that a session holds in an index, sorted by name.
-fn key_modes(jobs: &Jobs, index: IndexId) -> Vec<&'static str> {
-    let locks = jobs.database.latch().locks();
-    let mut modes: Vec<_> = locks
-        .iter()
-        .filter(|lock| matches!(lock.resource, Resource::Key { index: of, .. } if of == index))
-        .map(|lock| lock.mode.name())
-        .collect();
-    modes.sort_unstable();
-    modes
-}
-
-/// "Range scan query": n + 1 locks, and no insert from the key before the range to the one behind it.
-#[test]
-fn a_range_scan_guards_the_range_up_to_the_next_key() {
-    for direction in [Direction::Forward, Direction::Backward] {
-        let jobs = Jobs::new([10, 20, 30, 40, 50]);
-        let mut reader = jobs.connect(51);
-        let found = reader.find(CLUSTERED, &between(15, 35), direction, SERIALIZABLE, usize::MAX).unwrap();
-        assert_eq!(found.len(), 2);
-        assert_eq!(key_modes(&jobs, CLUSTERED), ["RangeS-S"; 3]);
-        let refused: Vec<i32> = (1..60).filter(|id| id % 10 != 0 && try_insert(&jobs, *id) == 1222).collect();
-        let guarded: Vec<i32> = (11..40).filter(|id| id % 10 != 0).collect();
-        assert_eq!(refused, guarded, "{direction:?}");
-        reader.commit();
-        assert_eq!(try_insert(&jobs, 25), 0);
-        jobs.check();
-    }
-}
-
-/// "Singleton fetch of nonexistent data": the gap; a key of a unique index that is there needs none.
-#[test]
-fn a_single_key_guards_its_gap_only_if_it_is_absent() {
-    let jobs = Jobs::new([10, 20, 30]);
-    let mut reader = jobs.connect(51);
-    reader.get(20, SERIALIZABLE).unwrap();
-    assert_eq!(key_modes(&jobs, CLUSTERED), ["S"]);
-    assert_eq!((try_insert(&jobs, 15), try_insert(&jobs, 25)), (0, 0));
-    reader.get(25, SERIALIZABLE_UPDATE).unwrap();
-    assert_eq!(key_modes(&jobs, CLUSTERED), ["RangeS-U", "S"]);
-    assert_eq!((try_insert(&jobs, 15), try_insert(&jobs, 25), try_insert(&jobs, 35)), (0, 1222, 0));
-    reader.get(99, SERIALIZABLE).unwrap();
-    assert_eq!((try_insert(&jobs, 31), try_insert(&jobs, 1_000)), (1222, 1222), "the gap up to the end");
-    reader.rollback();
-    jobs.check();
 }
 
 /// Two that look for the same absent key in order to insert it: the second waits with its look.
@@ -100,25 +49,6 @@ fn range_update_locks_of_two_sessions_do_not_go_together() {
     jobs.check();
 }
 
-#[test]
-fn a_range_of_an_index_that_is_not_unique_keeps_new_entries_out() {
-    let jobs = Jobs::new([1, 2]);
-    let (mut reader, mut writer) = (jobs.connect(51), jobs.connect(52));
-    writer.tx().lock_timeout = Some(Duration::ZERO);
-    // Priority 1, of which there is one.
-    let range = equal(&[Value::Int(1)]);
-    assert_eq!(reader.find(BY_PRIORITY, &range, Direction::Forward, SERIALIZABLE, 9).unwrap().len(), 1);
-    assert_eq!(writer.insert(&job_with(7, 1, 0, None)).unwrap_err().number, 1222);
-    writer.rollback();
-    writer.tx().lock_timeout = Some(Duration::ZERO);
-    assert_eq!(writer.set(2, PRIORITY, Value::Int(1)).unwrap_err().number, 1222, "nor may an entry move there");
-    writer.rollback();
-    writer.insert(&job_with(8, 50, 0, None)).unwrap();
-    writer.rollback();
-    reader.rollback();
-    jobs.check();
-}
-
 /// Whoever guards a gap may insert into it, and guards both halves afterwards.
 #[test]
 fn a_guarded_gap_stays_guarded_when_its_owner_inserts() {
@@ -132,46 +62,6 @@ fn a_guarded_gap_stays_guarded_when_its_owner_inserts() {
     owner.commit();
     assert_eq!((try_insert(&jobs, 13), try_insert(&jobs, 17)), (0, 0));
     jobs.check();
-}
-
-#[test]
-fn an_insert_waits_for_the_range_and_goes_on_after_it() {
-    let jobs = Jobs::new([10, 20]);
-    let mut reader = jobs.connect(51);
-    reader.find(CLUSTERED, &SeekRange::default(), Direction::Forward, SERIALIZABLE, 9).unwrap();
-    thread::scope(|scope| {
-        let writer = scope.spawn(|| {
-            let mut writer = jobs.connect(52);
-            writer.insert(&job(15)).unwrap();
-            writer.commit();
-        });
-        jobs.until_waiting(1);
-        let waiting = jobs.database.latch().locks();
-        let waiting: Vec<_> = waiting.iter().filter(|lock| lock.status != LockStatus::Granted).collect();
-        assert_eq!(waiting[0].mode, LockMode::RangeInsertNull);
-        reader.commit();
-        writer.join().unwrap();
-    });
-    assert_eq!(jobs.connect(53).ready(READ).unwrap(), [10, 15, 20]);
-}
-
-/// A heap has no key to guard: the table is locked.
-#[test]
-fn a_scan_of_a_heap_locks_the_table() {
-    let jobs = Jobs::new([]);
-    let mut a = jobs.connect(51);
-    let mut schema = jobs_schema(Lifetime::Permanent);
-    schema.name = "heap".into();
-    schema.indexes.clear();
-    a.table = jobs.database.latch().create_table(a.tx(), schema).unwrap();
-    a.insert(&job(1)).unwrap();
-    a.commit();
-    for (plan, mode) in [(SERIALIZABLE, LockMode::Shared), (SERIALIZABLE_UPDATE, LockMode::Exclusive)] {
-        a.find(HEAP, &SeekRange::default(), Direction::Forward, plan, 9).unwrap();
-        let locks = jobs.database.latch().locks();
-        assert_eq!(locks.iter().map(|lock| lock.mode).collect::<Vec<_>>(), [mode]);
-        a.commit();
-    }
 }
 
 /// Counts a reader out however it ends, so that the writers end too.
