@@ -55,8 +55,7 @@ pub fn set_index_options(result: &mut IndexOptions, options: &[IndexOption]) -> 
             | IndexOption::DropExisting(_)
             | IndexOption::Online(_)
             | IndexOption::AllowRowLocks(true)
-            | IndexOption::MaxDop(_)
-            | IndexOption::DataCompression(_) => {}
+            | IndexOption::MaxDop(_) => {}
         }
     }
     Ok(())

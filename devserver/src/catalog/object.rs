@@ -59,7 +59,6 @@ pub struct Sequence {
     pub increment: i64,
     pub min: i64,
     pub max: i64,
-    pub cycle: bool,
     /// The next value; `None` when the sequence is used up.
     pub next: Mutex<Option<i64>>,
 }
@@ -76,7 +75,6 @@ impl Sequence {
             increment: self.increment,
             min: self.min,
             max: self.max,
-            cycle: self.cycle,
             next: Mutex::new(*self.next.lock()),
         }
     }
@@ -94,9 +92,7 @@ impl Sequence {
                 ),
             ));
         };
-        let following = value.checked_add(self.increment).filter(|next| (self.min..=self.max).contains(next));
-        let restart = if self.increment > 0 { self.min } else { self.max };
-        *next = following.or(self.cycle.then_some(restart));
+        *next = value.checked_add(self.increment).filter(|next| (self.min..=self.max).contains(next));
         Ok(value)
     }
 }

@@ -24,15 +24,12 @@ const GUEST: i32 = 2;
 pub const INFORMATION_SCHEMA: i32 = 3;
 pub const SYS: i32 = 4;
 const DB_OWNER: i32 = 16384;
-const DB_DDLADMIN: i32 = 16387;
 const DB_DATAREADER: i32 = 16390;
 const DB_DATAWRITER: i32 = 16391;
-const DB_DENYDATAREADER: i32 = 16392;
-const DB_DENYDATAWRITER: i32 = 16393;
 
-/// The fixed roles whose members may change users, roles and permissions in ways that are not known here: CONNECT with
-/// the grant option, and "manage permissions".
-pub const NOT_KNOWN_ROLES: &[i32] = &[16385, 16386];
+/// The fixed roles that nobody can be a member of here: db_accessadmin, db_securityadmin, db_ddladmin,
+/// db_denydatareader and db_denydatawriter.
+pub const NOT_KNOWN_ROLES: &[i32] = &[16385, 16386, 16387, 16392, 16393];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PrincipalKind {
@@ -152,12 +149,12 @@ impl Principals {
             role(DB_OWNER, "db_owner"),
             role(16385, "db_accessadmin"),
             role(16386, "db_securityadmin"),
-            role(DB_DDLADMIN, "db_ddladmin"),
+            role(16387, "db_ddladmin"),
             role(16389, "db_backupoperator"),
             role(DB_DATAREADER, "db_datareader"),
             role(DB_DATAWRITER, "db_datawriter"),
-            role(DB_DENYDATAREADER, "db_denydatareader"),
-            role(DB_DENYDATAWRITER, "db_denydatawriter"),
+            role(16392, "db_denydatareader"),
+            role(16393, "db_denydatawriter"),
         ];
         Principals { principals, members: Vec::new(), permissions: Vec::new(), next_id: 5, guest_may_connect: false }
     }
@@ -295,29 +292,14 @@ impl Principals {
         self.is_owner(user) || role.owner.is_some_and(|owner| owner != DBO_USER && self.is_member(user, owner))
     }
 
-    /// The fixed role that denies a permission to its members.
-    fn denying_role(permission: &str) -> Option<i32> {
-        match permission {
-            "SELECT" => Some(DB_DENYDATAREADER),
-            "INSERT" | "UPDATE" | "DELETE" => Some(DB_DENYDATAWRITER),
-            _ => None,
-        }
-    }
-
     /// Whether a member of a fixed role has a permission through it.
     ///
     /// Source: "Permissions of Fixed Database Roles"
-    /// (learn.microsoft.com/previous-versions/sql/sql-server-2008-r2/ms189612). ALTER ANY SCHEMA, which db_ddladmin
-    /// has, is ALTER on each of them and CREATE SCHEMA.
-    fn fixed_role_permits(grantees: &[i32], permission: &str, on: SecurableId) -> bool {
+    /// (learn.microsoft.com/previous-versions/sql/sql-server-2008-r2/ms189612).
+    fn fixed_role_permits(grantees: &[i32], permission: &str) -> bool {
         match permission {
             "SELECT" => grantees.contains(&DB_DATAREADER),
             "INSERT" | "UPDATE" | "DELETE" => grantees.contains(&DB_DATAWRITER),
-            "ALTER" | "VIEW DEFINITION" | "CREATE SEQUENCE" => {
-                on != SecurableId::Database && grantees.contains(&DB_DDLADMIN)
-            }
-            "ALTER ANY SCHEMA" | "REFERENCES" | "CREATE FUNCTION" | "CREATE PROCEDURE" | "CREATE SCHEMA"
-            | "CREATE SYNONYM" | "CREATE TABLE" | "CREATE TYPE" | "CREATE VIEW" => grantees.contains(&DB_DDLADMIN),
             _ => false,
         }
     }
@@ -328,18 +310,12 @@ impl Principals {
             return Ok(true);
         }
         let grantees = self.with_roles(user);
-        let is_denied = Self::denying_role(permission).is_some_and(|role| grantees.contains(&role));
-        if is_denied && (grantees.contains(&DB_OWNER) || grantees.contains(&owner)) {
-            return Err(SqlError::not_supported(
-                "db_denydatareader and db_denydatawriter for those who are owners by role",
-            ));
-        }
-        if is_denied || grantees.contains(&DB_OWNER) {
-            return Ok(!is_denied);
+        if grantees.contains(&DB_OWNER) {
+            return Ok(true);
         }
         let places = on.with_containers();
         let owns = grantees.contains(&owner);
-        let mut granted = owns || Self::fixed_role_permits(&grantees, permission, on);
+        let mut granted = owns || Self::fixed_role_permits(&grantees, permission);
         for entry in &self.permissions {
             if !grantees.contains(&entry.grantee) || !places.contains(&entry.on) {
                 continue;

@@ -176,9 +176,6 @@ impl Session {
     }
 
     pub(crate) fn change_permission(&mut self, change: &Permission) -> SqlResult<()> {
-        if change.with_grant_option || change.grant_option_for {
-            return Err(SqlError::not_supported("the grant option"));
-        }
         let securable = self.resolve_securable(change.on.as_ref())?;
         let may_grant = {
             let catalog = self.database.catalog.read();

@@ -18,7 +18,7 @@ impl Session {
             Some(ty) => self.with_binder(|binder| binder.resolve_type(ty))?,
             None => SqlType::BigInt,
         };
-        let (lowest, highest) = match ty {
+        let (min, max) = match ty {
             SqlType::TinyInt => (0, 255),
             SqlType::SmallInt => (i64::from(i16::MIN), i64::from(i16::MAX)),
             SqlType::Int => (i64::from(i32::MIN), i64::from(i32::MAX)),
@@ -39,7 +39,6 @@ impl Session {
             }
         };
         let increment = create.increment.unwrap_or(1);
-        let (min, max) = (create.min.unwrap_or(lowest), create.max.unwrap_or(highest));
         let start = create.start.unwrap_or(if increment > 0 { min } else { max });
         if increment == 0 {
             return Err(SqlError::new(
@@ -47,33 +46,9 @@ impl Session {
                 format!("The increment for sequence object '{}' cannot be zero.", create.name.name),
             ));
         }
-        let arguments = [("START WITH", create.start), ("MINVALUE", create.min), ("MAXVALUE", create.max)];
-        let outside =
-            arguments.iter().find(|(_, given)| given.is_some_and(|given| !(lowest..=highest).contains(&given)));
-        if let Some((argument, _)) = outside {
-            return Err(SqlError::new(
-                11708,
-                format!("An invalid value was specified for argument '{argument}' for the given data type."),
-            ));
-        }
-        if min >= max {
-            return Err(SqlError::new(
-                11705,
-                format!(
-                    "The minimum value for sequence object '{}' must be less than its maximum value.",
-                    create.name.name
-                ),
-            ));
-        }
         if !(min..=max).contains(&start) {
-            return Err(SqlError::new(
-                11703,
-                format!(
-                    "The start value for sequence object '{}' must be between the minimum and maximum value of the \
-                     sequence object.",
-                    create.name.name
-                ),
-            ));
+            let message = "An invalid value was specified for argument 'START WITH' for the given data type.";
+            return Err(SqlError::new(11708, message));
         }
         let sequence = Sequence {
             id: self.new_object_id(),
@@ -84,7 +59,6 @@ impl Session {
             increment,
             min,
             max,
-            cycle: create.cycle,
             next: Mutex::new(Some(start)),
         };
         let undo = self.database.catalog.write().put_object(Object::Sequence(Arc::new(sequence)));

@@ -177,39 +177,13 @@ fn a_parameter_needs_execute_on_its_type() {
 #[test]
 fn fixed_roles_have_their_permissions() {
     let (_e, mut owner, mut user) = guarded();
-    ok(&mut owner, "ALTER ROLE db_ddladmin ADD MEMBER u");
-    for made in [
-        "CREATE TABLE dbo.made (a int)",
-        "CREATE VIEW app.made AS SELECT a FROM app.t",
-        "CREATE SEQUENCE app.q",
-        "CREATE SCHEMA made",
-        "ALTER TABLE app.t ADD b int",
-    ] {
-        ok(&mut user, made);
-    }
-    assert_eq!(errors(&mut user, "CREATE ROLE made"), [262]);
-    assert_eq!(errors(&mut user, "CREATE USER made WITHOUT LOGIN"), [262]);
     assert_eq!(errors(&mut user, "SELECT a FROM app.t"), [229]);
-    let has = "SELECT HAS_PERMS_BY_NAME(NULL, 'DATABASE', 'ALTER'), HAS_PERMS_BY_NAME(NULL, 'DATABASE', 'CREATE ROLE'),
-        HAS_PERMS_BY_NAME(NULL, 'DATABASE', 'CREATE VIEW')";
-    assert_eq!(rows(&mut user, has), ["ROW(Int(0), Int(0), Int(1))"]);
-
-    ok(&mut owner, "ALTER ROLE db_datareader ADD MEMBER u; ALTER ROLE db_datawriter ADD MEMBER u");
+    ok(&mut owner, "ALTER ROLE db_datareader ADD MEMBER u; EXEC sp_addrolemember 'db_datawriter', 'u'");
     ok(&mut user, "SELECT a FROM app.t; INSERT app.t (a) VALUES (2)");
-    ok(&mut owner, "GRANT SELECT, INSERT ON app.t TO u; ALTER ROLE db_denydatareader ADD MEMBER runner");
-    assert_eq!(errors(&mut user, "SELECT a FROM app.t"), [229]);
-    ok(&mut user, "INSERT app.t (a) VALUES (2); EXEC app.read_all");
-    ok(&mut owner, "EXEC sp_addrolemember 'db_denydatawriter', 'u'");
-    for change in ["INSERT app.t (a) VALUES (2)", "UPDATE app.t SET a = 2", "DELETE app.t"] {
-        assert_eq!(errors(&mut user, change), [229], "{change}");
-    }
-    // Owners by role: no page says.
+    assert_eq!(errors(&mut user, "CREATE VIEW app.made AS SELECT a FROM app.t"), [262]);
     ok(&mut owner, "ALTER ROLE db_owner ADD MEMBER u");
-    assert_eq!(errors(&mut user, "DELETE app.t"), [59000]);
-    ok(&mut owner, "ALTER ROLE db_denydatawriter DROP MEMBER u");
-    ok(&mut user, "DELETE app.t");
-
-    for refused in ["db_securityadmin", "db_accessadmin"] {
+    ok(&mut user, "CREATE VIEW app.made AS SELECT a FROM app.t");
+    for refused in ["db_securityadmin", "db_accessadmin", "db_ddladmin", "db_denydatareader", "db_denydatawriter"] {
         assert_eq!(errors(&mut owner, &format!("ALTER ROLE {refused} ADD MEMBER u")), [59000], "{refused}");
         assert_eq!(errors(&mut owner, &format!("EXEC sp_addrolemember '{refused}', 'u'")), [59000], "{refused}");
     }

@@ -107,8 +107,8 @@ fn next_value_for_stands_where_its_values_can_be_counted() {
             ),
             ("CREATE SEQUENCE r AS float", &[11702]),
             ("CREATE SEQUENCE r AS int INCREMENT BY 0", &[11700]),
-            ("CREATE SEQUENCE r AS tinyint MAXVALUE 1000", &[11708]),
-            ("CREATE SEQUENCE r AS int MINVALUE 5 MAXVALUE 5", &[11705]),
+            ("CREATE SEQUENCE r AS tinyint START WITH 1000", &[11708]),
+            ("CREATE SEQUENCE r AS int MINVALUE 5 CYCLE", &[NOT_SUPPORTED]),
         ],
     );
     // None of that took a value.
@@ -347,6 +347,10 @@ fn what_is_not_here_is_refused_by_name() {
         "SELECT * FROM sys.dm_db_index_operational_stats(DB_ID(), NULL, NULL, NULL)",
         "CREATE TABLE u (id int REFERENCES t ON DELETE SET NULL)",
         "CREATE TABLE u (id int REFERENCES t ON UPDATE CASCADE)",
+        "CREATE TABLE u (id int) WITH (DATA_COMPRESSION = PAGE)",
+        "CREATE INDEX i ON t (a) WITH PAD_INDEX",
+        "GRANT SELECT ON t TO [public] WITH GRANT OPTION",
+        "ALTER ROLE db_ddladmin ADD MEMBER guest",
         "CREATE TYPE id FROM int",
         "SELECT OBJECTPROPERTY(OBJECT_ID('t'), 'TableHasIndex')",
         "SELECT * FROM fn_listextendedproperty(NULL, NULL, NULL, NULL, NULL, NULL, NULL)",

@@ -67,9 +67,6 @@ pub struct CreateSequence {
     pub data_type: Option<TypeName>,
     pub start: Option<i64>,
     pub increment: Option<i64>,
-    pub min: Option<i64>,
-    pub max: Option<i64>,
-    pub cycle: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

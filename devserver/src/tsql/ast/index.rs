@@ -17,14 +17,6 @@ pub enum IndexOption {
     AllowPageLocks(bool),
     OptimizeForSequentialKey(bool),
     MaxDop(u32),
-    DataCompression(Compression),
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Compression {
-    None,
-    Row,
-    Page,
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -30,7 +30,7 @@ pub use database::{
 };
 pub use expression::{BinaryOp, CompareOp, Expr, FunctionCall, Literal, Predicate, UnaryOp, Window};
 pub use hint::{IndexRef, QueryHint, TableHint};
-pub use index::{AlterIndex, AlterIndexAction, Compression, CreateIndex, CreateStatistics, DropIndex, IndexOption};
+pub use index::{AlterIndex, AlterIndexAction, CreateIndex, CreateStatistics, DropIndex, IndexOption};
 pub use module::{
     CreateFunction, CreateProcedure, CreateTrigger, CreateView, Creation, ExecuteAsClause, ParameterDef,
     SwitchTriggers, TriggerEvent,

@@ -29,10 +29,6 @@ pub struct Permission {
     /// `None`: on the database.
     pub on: Option<Securable>,
     pub principals: Vec<Ident>,
-    pub with_grant_option: bool,
-    /// REVOKE GRANT OPTION FOR.
-    pub grant_option_for: bool,
-    pub cascade: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Tables: their columns, constraints and indexes, and CREATE and ALTER TABLE.
 
 use crate::tsql::ast::expression::{Expr, Predicate};
-use crate::tsql::ast::index::{Compression, IndexOption};
+use crate::tsql::ast::index::IndexOption;
 use crate::tsql::ast::name::{Ident, ObjectName, TypeName};
 use std::sync::Arc;
 
@@ -24,7 +24,6 @@ pub struct ColumnDefinition {
     pub collation: Option<Ident>,
     pub identity: Option<Identity>,
     pub default: Option<DefaultDefinition>,
-    pub row_guid: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -118,7 +117,6 @@ pub struct Filter {
 pub struct CreateTable {
     pub name: ObjectName,
     pub definition: TableDefinition,
-    pub compression: Option<Compression>,
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -48,19 +48,10 @@ impl Parser<'_> {
         if self.accept("TEXTIMAGE_ON") {
             self.primary_filegroup()?;
         }
-        let mut compression = None;
         if self.is("WITH") && self.is_symbol_ahead(1, Symbol::LeftParen) {
-            self.advance();
-            self.advance();
-            if !self.is("DATA_COMPRESSION") {
-                return Err(self.unsupported(format!("the table option {}", self.keyword())));
-            }
-            self.advance();
-            self.expect_symbol(Symbol::Equal)?;
-            compression = Some(self.compression()?);
-            self.expect_symbol(Symbol::RightParen)?;
+            return Err(self.unsupported("table options"));
         }
-        Ok(StatementKind::CreateTable(Box::new(CreateTable { name, definition, compression })))
+        Ok(StatementKind::CreateTable(Box::new(CreateTable { name, definition })))
     }
 
     fn create_type(&mut self) -> SqlResult<StatementKind> {
@@ -79,15 +70,8 @@ impl Parser<'_> {
 
     fn create_sequence(&mut self) -> SqlResult<StatementKind> {
         self.expect("SEQUENCE")?;
-        let mut sequence = CreateSequence {
-            name: self.local_name("CREATE SEQUENCE")?,
-            data_type: None,
-            start: None,
-            increment: None,
-            min: None,
-            max: None,
-            cycle: false,
-        };
+        let mut sequence =
+            CreateSequence { name: self.local_name("CREATE SEQUENCE")?, data_type: None, start: None, increment: None };
         if self.accept("AS") {
             sequence.data_type = Some(self.type_name()?);
         }
@@ -101,17 +85,8 @@ impl Parser<'_> {
                     self.expect_all(&["INCREMENT", "BY"])?;
                     sequence.increment = Some(self.signed()?);
                 }
-                "MINVALUE" => {
-                    self.advance();
-                    sequence.min = Some(self.signed()?);
-                }
-                "MAXVALUE" => {
-                    self.advance();
-                    sequence.max = Some(self.signed()?);
-                }
-                "CYCLE" => {
-                    self.advance();
-                    sequence.cycle = true;
+                "MINVALUE" | "MAXVALUE" | "CYCLE" => {
+                    return Err(self.unsupported(format!("{} of a sequence", self.keyword())));
                 }
                 // How many values are kept in memory changes nothing that a query could see.
                 "CACHE" => {

@@ -225,9 +225,8 @@ impl Parser<'_> {
         };
         self.advance();
         let revokes = action == PermissionAction::Revoke;
-        let grant_option_for = revokes && self.accept("GRANT");
-        if grant_option_for {
-            self.expect_all(&["OPTION", "FOR"])?;
+        if revokes && self.is("GRANT") {
+            return Err(self.unsupported("the grant option"));
         }
         let permissions = self.comma_list(Self::permission_name)?;
         let on = if self.accept("ON") { Some(self.securable()?) } else { None };
@@ -236,24 +235,16 @@ impl Parser<'_> {
             self.expect("TO")?;
         }
         let principals = self.comma_list(Self::principal)?;
-        let mut with_grant_option = false;
-        if action == PermissionAction::Grant && self.is("WITH") && self.is_ahead(1, "GRANT") {
-            self.expect_all(&["WITH", "GRANT", "OPTION"])?;
-            with_grant_option = true;
+        if self.is("WITH") && self.is_ahead(1, "GRANT") {
+            return Err(self.unsupported("the grant option"));
         }
-        let cascade = action != PermissionAction::Grant && self.accept("CASCADE");
+        if action != PermissionAction::Grant {
+            self.accept("CASCADE");
+        }
         if self.is("AS") {
             return Err(self.unsupported("permissions AS another principal"));
         }
-        Ok(StatementKind::Permission(Permission {
-            action,
-            permissions,
-            on,
-            principals,
-            with_grant_option,
-            grant_option_for,
-            cascade,
-        }))
+        Ok(StatementKind::Permission(Permission { action, permissions, on, principals }))
     }
 
     /// One permission: words up to a comma, ON, TO or FROM.

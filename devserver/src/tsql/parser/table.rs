@@ -2,7 +2,7 @@
 //! and inline indexes.
 
 use crate::error::SqlResult;
-use crate::tsql::ast::index::{Compression, IndexOption};
+use crate::tsql::ast::index::IndexOption;
 use crate::tsql::ast::name::Ident;
 use crate::tsql::ast::table::{
     ColumnDefinition, ColumnKind, ConstraintKind, DefaultDefinition, Filter, Identity, IndexColumn, InlineIndex,
@@ -21,10 +21,11 @@ pub(super) enum TableKind {
 /// Index options that can stand after WITH without parentheses (`<backward_compatible_index_option>` in "CREATE INDEX",
 /// docs/t-sql/statements/create-index-transact-sql.md).
 const OLD_STYLE_INDEX_OPTIONS: &[&str] =
-    &["FILLFACTOR", "PAD_INDEX", "IGNORE_DUP_KEY", "DROP_EXISTING", "STATISTICS_NORECOMPUTE", "SORT_IN_TEMPDB"];
+    &["PAD_INDEX", "IGNORE_DUP_KEY", "DROP_EXISTING", "STATISTICS_NORECOMPUTE", "SORT_IN_TEMPDB"];
 
 /// Words that begin a column property which the syntax tree has no place for.
-const UNSUPPORTED_PROPERTIES: &[&str] = &["SPARSE", "FILESTREAM", "GENERATED", "MASKED", "ENCRYPTED", "HIDDEN"];
+const UNSUPPORTED_PROPERTIES: &[&str] =
+    &["SPARSE", "FILESTREAM", "ROWGUIDCOL", "GENERATED", "MASKED", "ENCRYPTED", "HIDDEN"];
 
 impl Parser<'_> {
     /// Elements in parentheses. In CREATE TABLE, SQL Server allows a comma after the last one.
@@ -174,15 +175,8 @@ impl Parser<'_> {
     ) -> SqlResult<()> {
         let name = self.identifier()?;
         let kind = if self.accept("AS") { self.computed_column()? } else { ColumnKind::Typed(self.type_name()?) };
-        let mut column = ColumnDefinition {
-            name,
-            kind,
-            nullable: None,
-            collation: None,
-            identity: None,
-            default: None,
-            row_guid: false,
-        };
+        let mut column =
+            ColumnDefinition { name, kind, nullable: None, collation: None, identity: None, default: None };
         while self.column_property(table_kind, &mut column, definition)? {}
         definition.columns.push(column);
         Ok(())
@@ -263,7 +257,6 @@ impl Parser<'_> {
             "NULL" | "NOT" => column.nullable.is_some(),
             "COLLATE" => column.collation.is_some(),
             "IDENTITY" => column.identity.is_some(),
-            "ROWGUIDCOL" => column.row_guid,
             _ => return Ok(false),
         };
         if repeated {
@@ -275,10 +268,6 @@ impl Parser<'_> {
                 column.collation = Some(self.identifier()?);
             }
             "IDENTITY" => column.identity = Some(self.identity()?),
-            "ROWGUIDCOL" => {
-                self.advance();
-                column.row_guid = true;
-            }
             _ => column.nullable = self.nullability()?,
         }
         Ok(true)
@@ -383,30 +372,19 @@ impl Parser<'_> {
         if !self.is("WITH") {
             return Ok(Vec::new());
         }
+        if self.is_ahead(1, "FILLFACTOR") {
+            self.advance();
+            return Ok(vec![self.index_option()?]);
+        }
         if OLD_STYLE_INDEX_OPTIONS.iter().any(|option| self.is_ahead(1, option)) {
             self.advance();
-            return self.comma_list(Self::old_style_index_option);
+            return Err(self.unsupported("index options without parentheses"));
         }
         if !self.is_symbol_ahead(1, Symbol::LeftParen) {
             return Ok(Vec::new());
         }
         self.advance();
         self.parenthesised_list(Self::index_option)
-    }
-
-    /// `FILLFACTOR = n`, or an option that is ON because it is there.
-    fn old_style_index_option(&mut self) -> SqlResult<IndexOption> {
-        let option = match self.keyword().as_str() {
-            "FILLFACTOR" => return self.index_option(),
-            "PAD_INDEX" => IndexOption::PadIndex(true),
-            "IGNORE_DUP_KEY" => IndexOption::IgnoreDupKey(true),
-            "DROP_EXISTING" => IndexOption::DropExisting(true),
-            "STATISTICS_NORECOMPUTE" => IndexOption::StatisticsNoRecompute(true),
-            "SORT_IN_TEMPDB" => IndexOption::SortInTempdb(true),
-            _ => return Err(self.unexpected()),
-        };
-        self.advance();
-        Ok(option)
     }
 
     pub(super) fn index_option(&mut self) -> SqlResult<IndexOption> {
@@ -417,7 +395,6 @@ impl Parser<'_> {
         let flag: fn(bool) -> IndexOption = match name.as_str() {
             "FILLFACTOR" => return Ok(IndexOption::FillFactor(self.unsigned()?)),
             "MAXDOP" => return Ok(IndexOption::MaxDop(self.unsigned()?)),
-            "DATA_COMPRESSION" => return Ok(IndexOption::DataCompression(self.compression()?)),
             "PAD_INDEX" => IndexOption::PadIndex,
             "SORT_IN_TEMPDB" => IndexOption::SortInTempdb,
             "IGNORE_DUP_KEY" => IndexOption::IgnoreDupKey,
@@ -428,7 +405,8 @@ impl Parser<'_> {
             "ALLOW_ROW_LOCKS" => IndexOption::AllowRowLocks,
             "ALLOW_PAGE_LOCKS" => IndexOption::AllowPageLocks,
             "OPTIMIZE_FOR_SEQUENTIAL_KEY" => IndexOption::OptimizeForSequentialKey,
-            "RESUMABLE" | "MAX_DURATION" | "XML_COMPRESSION" | "COMPRESSION_DELAY" | "BUCKET_COUNT" => {
+            "DATA_COMPRESSION" | "RESUMABLE" | "MAX_DURATION" | "XML_COMPRESSION" | "COMPRESSION_DELAY"
+            | "BUCKET_COUNT" => {
                 return Err(self.unsupported(format!("the index option {name}")));
             }
             _ => return Err(self.unexpected_at(start)),
@@ -438,21 +416,6 @@ impl Parser<'_> {
             return Err(self.unsupported(format!("details of the index option {name}")));
         }
         Ok(flag(on))
-    }
-
-    pub(super) fn compression(&mut self) -> SqlResult<Compression> {
-        let compression = match self.keyword().as_str() {
-            "NONE" => Compression::None,
-            "ROW" => Compression::Row,
-            "PAGE" => Compression::Page,
-            "COLUMNSTORE" | "COLUMNSTORE_ARCHIVE" => return Err(self.unsupported("columnstore compression")),
-            _ => return Err(self.unexpected()),
-        };
-        self.advance();
-        if self.is("ON") && self.is_ahead(1, "PARTITIONS") {
-            return Err(self.unsupported("partitions"));
-        }
-        Ok(compression)
     }
 
     /// `ON [PRIMARY]` and `ON "default"` say what holds anyway; the dev server has no other filegroup.
