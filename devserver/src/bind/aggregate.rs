@@ -6,7 +6,7 @@ use crate::bind::expression::is_null;
 use crate::bind::query_scope::{Clause, QueryScope};
 use crate::error::{SqlError, SqlResult};
 use crate::plan::collation_label::CollationLabel;
-use crate::plan::query::{AggregateCall, AggregateFunction, SortKey};
+use crate::plan::query::{AggregateCall, AggregateFunction};
 use crate::plan::scalar::{Node, Scalar};
 use crate::tsql::ast::{Expr, FunctionCall};
 use crate::value::{Length, SqlType};
@@ -98,14 +98,7 @@ impl Binder<'_> {
                 return Err(SqlError::new(102, "Incorrect syntax near '*'.").severity(15));
             }
             let ty = if function == AggregateFunction::Count { SqlType::Int } else { SqlType::BigInt };
-            return Ok(AggregateCall {
-                function,
-                distinct: false,
-                argument: None,
-                separator: None,
-                order_by: Vec::new(),
-                ty,
-            });
+            return Ok(AggregateCall { function, distinct: false, argument: None, separator: None, ty });
         }
         let expected = if function == AggregateFunction::StringAgg { 2 } else { 1 };
         if call.arguments.len() != expected {
@@ -127,7 +120,7 @@ impl Binder<'_> {
         if let Some(clause) = clause {
             self.set_clause(clause);
         }
-        let (argument, separator, order_by) = bound?;
+        let (argument, separator) = bound?;
         argument.label.check_resolved()?;
         if let Some(separator) = &separator {
             check_separator(&argument, separator, &call.arguments[1])?;
@@ -169,28 +162,20 @@ impl Binder<'_> {
             }
             _ => argument,
         };
-        Ok(AggregateCall { function, distinct: call.distinct, argument: Some(argument), separator, order_by, ty })
+        Ok(AggregateCall { function, distinct: call.distinct, argument: Some(argument), separator, ty })
     }
 
     pub(super) fn bind_aggregate_arguments(
         &mut self,
         call: &FunctionCall,
         function: AggregateFunction,
-    ) -> SqlResult<(Scalar, Option<Scalar>, Vec<SortKey>)> {
+    ) -> SqlResult<(Scalar, Option<Scalar>)> {
         let argument = self.bind_expr(&call.arguments[0])?;
         let separator = match function {
             AggregateFunction::StringAgg => Some(self.bind_expr(&call.arguments[1])?),
             _ => None,
         };
-        let order_by = self.bind_order(&call.within_group)?;
-        if !order_by.is_empty() && function != AggregateFunction::StringAgg {
-            return Err(SqlError::new(
-                10757,
-                format!("The function '{}' may not have a WITHIN GROUP clause.", call.name.name),
-            )
-            .severity(15));
-        }
-        Ok((argument, separator, order_by))
+        Ok((argument, separator))
     }
 
     /// Changes the clause that is being bound; returns the one before.

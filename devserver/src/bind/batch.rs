@@ -284,7 +284,7 @@ impl<'a> Compiler<'a> {
 
     fn cursor_source(&self, is_local: bool, select: &SelectStatement) -> SqlResult<Arc<CursorSource>> {
         let mut select = select.clone();
-        if select.query.order_by.is_empty() && !select.options.contains(&QueryHint::HashJoin) {
+        if select.query.order_by.is_empty() {
             // The cursor goes on in the middle of a join, which a table of hashes does not allow.
             select.options.push(QueryHint::LoopJoin);
         }

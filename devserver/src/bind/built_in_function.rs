@@ -57,7 +57,7 @@ impl Binder<'_> {
                 None => self.push_aggregate(bound),
             };
         }
-        if call.over.is_some() || call.distinct || call.star || !call.within_group.is_empty() {
+        if call.over.is_some() || call.distinct || call.star {
             return Err(SqlError::not_supported(format!("the function {} in this form", call.name.name)));
         }
         if let Some(function) = system_function::lookup(&name) {

@@ -135,7 +135,7 @@ impl Binder<'_> {
                     }])?;
                     relation = Relation::Join(Box::new(JoinRelation {
                         kind: JoinKind::Cross,
-                        hint: None,
+                        loops: false,
                         left: target,
                         right: relation,
                         on: Vec::new(),

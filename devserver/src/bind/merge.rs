@@ -87,7 +87,7 @@ impl Binder<'_> {
         }
         let kind = if inserts { JoinKind::Left } else { JoinKind::Inner };
         let right = Relation::Table(table_relation);
-        let join = JoinRelation { kind, hint: None, left: source_relation, right, on };
+        let join = JoinRelation { kind, loops: false, left: source_relation, right, on };
         let (input, _) = planner.plan(Relation::Join(Box::new(join)), Vec::new(), &[], false)?;
         let changes = Changes { inserts, deletes: false, updates: &updates };
         let foreign_keys = self.bind_foreign_keys(&sides.table.schema.clone(), changes)?;

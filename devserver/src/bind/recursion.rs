@@ -13,7 +13,7 @@ use crate::error::{SqlError, SqlResult};
 use crate::plan::query::{Body, ColumnOrigin, OutputColumn, QueryPlan, RecursivePlan};
 use crate::plan::relation::Relation;
 use crate::storage::fold;
-use crate::tsql::ast::{Cte, Ident, JoinKind, QueryBody, Select, SetOperator, TableSource};
+use crate::tsql::ast::{Cte, Ident, JoinKind, QueryBody, SetOperator, TableSource};
 
 /// How often the members run if MAXRECURSION does not say otherwise.
 pub const DEFAULT_LIMIT: u32 = 100;
@@ -24,10 +24,8 @@ enum Mention {
     None,
     /// In FROM.
     Plain,
-    /// Where its rows may be missing: 462.
-    Optional,
-    /// In a derived table.
-    Nested,
+    /// Where its rows may be missing, or in a derived table.
+    Otherwise,
 }
 
 fn mention_in(body: &QueryBody, name: &str) -> Mention {
@@ -40,14 +38,14 @@ fn mention_in(body: &QueryBody, name: &str) -> Mention {
 }
 
 fn mention_in_source(source: &TableSource, name: &str) -> Mention {
-    let optional = |mention: Mention| if mention == Mention::Plain { Mention::Optional } else { mention };
+    let optional = |mention: Mention| if mention == Mention::Plain { Mention::Otherwise } else { mention };
     match source {
         TableSource::Table { name: table, .. } if table.schema.is_none() && fold(&table.name) == name => Mention::Plain,
         TableSource::Derived { query, .. } => {
             if mention_in(&query.body, name) == Mention::None {
                 Mention::None
             } else {
-                Mention::Nested
+                Mention::Otherwise
             }
         }
         TableSource::Join { kind, left, right, .. } => {
@@ -90,21 +88,9 @@ impl Binder<'_> {
     pub fn bind_recursive(&mut self, cte: &Cte, place: usize) -> SqlResult<BoundQuery> {
         let name = fold(&cte.name);
         let all = members(&cte.query.body);
-        if all.len() == 1 || !cte.query.order_by.is_empty() {
-            return Err(SqlError::new(
-                252,
-                format!(
-                    "Recursive common table expression '{}' does not contain a top-level UNION ALL operator.",
-                    cte.name
-                ),
-            ));
-        }
         let first_member = all.iter().position(|body| mention_in(body, &name) != Mention::None).unwrap_or(all.len());
-        if first_member == 0 {
-            return Err(SqlError::new(
-                246,
-                format!("No anchor member was specified for recursive query \"{}\".", cte.name),
-            ));
+        if all.len() == 1 || first_member == 0 || !cte.query.order_by.is_empty() {
+            return Err(SqlError::not_supported(format!("the CTE {}, which refers to itself", cte.name)));
         }
         let mut anchors = Vec::new();
         for body in &all[..first_member] {
@@ -153,27 +139,28 @@ impl Binder<'_> {
             let QueryBody::Select(select) = body else {
                 return Err(SqlError::not_supported("a set operation in the recursive part of a CTE"));
             };
-            check_member(cte, select, mention_in(body, &fold(&cte.name)))?;
-            let plan = self.bind_operand(body)?;
-            if plan.columns.len() != columns.len() {
-                return Err(SqlError::new(
-                    205,
-                    "All queries combined using a UNION, INTERSECT or EXCEPT operator must have an equal number of \
-                     expressions in their target lists.",
+            let has_more =
+                select.distinct || select.top.is_some() || !select.group_by.is_empty() || select.having.is_some();
+            if has_more || mention_in(body, &fold(&cte.name)) != Mention::Plain {
+                return Err(SqlError::not_supported(
+                    "DISTINCT, TOP, GROUP BY, an outer join or a derived table in the recursive part of a CTE",
                 ));
             }
-            for (position, (column, anchor)) in plan.columns.iter().zip(columns).enumerate() {
-                if column.ty != anchor.ty {
-                    let name = cte.columns.get(position).unwrap_or(&anchor.name);
-                    return Err(SqlError::new(
-                        240,
-                        format!(
-                            "Types don't match between the anchor and the recursive part in column \"{name}\" of \
-                             recursive query \"{}\".",
-                            cte.name
-                        ),
-                    ));
-                }
+            let plan = self.bind_operand(body)?;
+            if plan.columns.len() != columns.len() {
+                return Err(SqlError::not_supported("another number of columns in the recursive part of a CTE"));
+            }
+            let other = plan.columns.iter().zip(columns).position(|(column, anchor)| column.ty != anchor.ty);
+            if let Some(position) = other {
+                let name = cte.columns.get(position).unwrap_or(&columns[position].name);
+                return Err(SqlError::new(
+                    240,
+                    format!(
+                        "Types don't match between the anchor and the recursive part in column \"{name}\" of recursive \
+                         query \"{}\".",
+                        cte.name
+                    ),
+                ));
             }
             members.push(plan);
         }
@@ -184,33 +171,5 @@ impl Binder<'_> {
     pub fn bind_recursive_reference(&mut self, recursion: &Recursion, alias: &Ident) -> SqlResult<Relation> {
         let slot = self.add_result(&recursion.columns, &recursion.name, &recursion.column_names, alias)?;
         Ok(Relation::Working { slot, working: recursion.working })
-    }
-}
-
-/// What the recursive part must not have.
-fn check_member(cte: &Cte, select: &Select, mention: Mention) -> SqlResult<()> {
-    let refused = |number: i32, what: &str| {
-        Err(SqlError::new(
-            number,
-            format!("{what} not allowed in the recursive part of a recursive common table expression '{}'.", cte.name),
-        ))
-    };
-    if select.distinct {
-        return refused(460, "DISTINCT operator is");
-    }
-    if select.top.is_some() {
-        return refused(461, "The TOP or OFFSET operator is");
-    }
-    if !select.group_by.is_empty() || select.having.is_some() {
-        return refused(467, "GROUP BY, HAVING, or aggregate functions are");
-    }
-    match mention {
-        Mention::Optional => refused(462, "Outer join is"),
-        Mention::Nested => Err(SqlError::not_supported("a recursive CTE that refers to itself in a derived table")),
-        Mention::None => Err(SqlError::new(
-            247,
-            format!("An anchor member was found in the recursive query \"{}\" recursive part.", cte.name),
-        )),
-        Mention::Plain => Ok(()),
     }
 }

@@ -30,7 +30,7 @@ impl Binder<'_> {
                 None => next,
                 Some(left) => Relation::Join(Box::new(JoinRelation {
                     kind: JoinKind::Cross,
-                    hint: None,
+                    loops: false,
                     left,
                     right: next,
                     on: Vec::new(),
@@ -133,7 +133,7 @@ impl Binder<'_> {
                 self.bind_table_function(name, arguments, alias.as_ref(), columns)
             }
             TableSource::OpenJson { json, alias } => self.bind_open_json(json, alias.as_ref()),
-            TableSource::Join { kind, hint, left, right, on } => {
+            TableSource::Join { kind, loops, left, right, on } => {
                 let scope = self.scope();
                 let first = scope.sources.len();
                 let left_mergeable = mergeable && *kind != JoinKind::Right;
@@ -147,7 +147,7 @@ impl Binder<'_> {
                     self.scope().visible_from = visible_from;
                     bound?.into_conjuncts(&mut conditions);
                 }
-                Ok(Relation::Join(Box::new(JoinRelation { kind: *kind, hint: *hint, left, right, on: conditions })))
+                Ok(Relation::Join(Box::new(JoinRelation { kind: *kind, loops: *loops, left, right, on: conditions })))
             }
             TableSource::Apply { outer, left, right } => {
                 let left = self.bind_source(left, mergeable)?;

@@ -7,7 +7,6 @@ use std::collections::{HashMap, HashSet};
 
 use crate::error::{SqlError, SqlResult};
 use crate::execute::frame::{Emit, Flow, Frame, Run, SavedRows};
-use crate::execute::sort::compare_keys;
 use crate::plan::query::{AggregateCall, AggregateFunction, AggregateOperator};
 use crate::value::{self, BinaryOp, SqlType, Value, compare, encode_key};
 
@@ -19,7 +18,7 @@ pub struct Accumulator<'c> {
     total: Value,
     distinct: Option<HashSet<Vec<u8>>>,
     /// STRING_AGG: the sort keys, the text and the separator before it.
-    texts: Vec<(Vec<Value>, String, String)>,
+    texts: Vec<(String, String)>,
 }
 
 impl<'c> Accumulator<'c> {
@@ -68,18 +67,14 @@ impl<'c> Accumulator<'c> {
                     Some(separator) => separator.eval(run, frame)?,
                     None => Value::Null,
                 };
-                let mut keys = Vec::with_capacity(self.call.order_by.len());
-                for key in &self.call.order_by {
-                    keys.push(key.scalar.eval(run, frame)?);
-                }
                 let text = value.as_str().unwrap_or_default().to_string();
-                self.texts.push((keys, text, separator.as_str().unwrap_or_default().to_string()));
+                self.texts.push((text, separator.as_str().unwrap_or_default().to_string()));
             }
         }
         Ok(())
     }
 
-    pub fn finish(mut self) -> SqlResult<Value> {
+    pub fn finish(self) -> SqlResult<Value> {
         match self.call.function {
             AggregateFunction::Count => match i32::try_from(self.count) {
                 Ok(count) => Ok(Value::Int(count)),
@@ -100,10 +95,8 @@ impl<'c> Accumulator<'c> {
                 if self.texts.is_empty() {
                     return Ok(Value::Null);
                 }
-                let order_by = &self.call.order_by;
-                self.texts.sort_by(|(a, ..), (b, ..)| compare_keys(order_by, a, b));
                 let mut result = String::new();
-                for (position, (_, text, separator)) in self.texts.iter().enumerate() {
+                for (position, (text, separator)) in self.texts.iter().enumerate() {
                     if position > 0 {
                         result.push_str(separator);
                     }

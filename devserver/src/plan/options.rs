@@ -8,7 +8,6 @@ use crate::tsql::ast::QueryHint;
 pub struct PlanOptions {
     pub force_order: bool,
     pub loop_joins: bool,
-    pub hash_joins: bool,
     pub max_recursion: Option<u32>,
     /// OPTION (RECOMPILE): the values of variables are known to the plan.
     pub recompile: bool,
@@ -21,22 +20,14 @@ impl PlanOptions {
             match hint {
                 QueryHint::ForceOrder => options.force_order = true,
                 QueryHint::LoopJoin => options.loop_joins = true,
-                QueryHint::HashJoin => options.hash_joins = true,
                 QueryHint::Recompile => options.recompile = true,
                 // They bear on the cost of a plan, never on its result, and the dev server's plans are what they are.
                 QueryHint::MaxDop(_)
                 | QueryHint::Fast(_)
                 | QueryHint::KeepPlan
                 | QueryHint::KeepFixedPlan
-                | QueryHint::HashGroup
-                | QueryHint::OrderGroup
-                | QueryHint::ConcatUnion
-                | QueryHint::HashUnion
-                | QueryHint::MergeUnion
                 | QueryHint::OptimizeForUnknown
                 | QueryHint::OptimizeFor(_) => {}
-                QueryHint::MergeJoin => return Err(SqlError::not_supported("OPTION (MERGE JOIN)")),
-                QueryHint::RobustPlan => return Err(SqlError::not_supported("OPTION (ROBUST PLAN)")),
                 QueryHint::MaxRecursion(limit @ 32_768..) => {
                     return Err(SqlError::new(
                         310,

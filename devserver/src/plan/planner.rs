@@ -13,7 +13,7 @@ use crate::plan::relation::{BlockRelation, JoinRelation, Relation, TableRelation
 use crate::plan::scalar::{CompareOp, Condition, Scalar, SlotSet, compares_alike};
 use crate::plan::table_hints::Access;
 use crate::storage::Latch;
-use crate::tsql::ast::{JoinHint, JoinKind};
+use crate::tsql::ast::JoinKind;
 use crate::value::Collation;
 
 pub struct Planner<'a> {
@@ -25,7 +25,7 @@ pub struct Planner<'a> {
 /// A table or other source of an inner join, with the hint of the join that brought it in.
 struct Leaf {
     relation: Relation,
-    hint: Option<JoinHint>,
+    loops: bool,
     /// OUTER APPLY: its rows may be missing.
     optional: bool,
 }
@@ -74,7 +74,7 @@ impl Planner<'_> {
         let own = relation.slots();
         let mut leaves = Vec::new();
         let mut forced = self.options.force_order;
-        flatten(relation, None, &mut leaves, &mut conditions, &mut forced)?;
+        flatten(relation, false, &mut leaves, &mut conditions, &mut forced)?;
 
         let mut result: Option<Planned> = None;
         let startup = take_matching(&mut conditions, |slots| slots & own == 0);
@@ -160,19 +160,14 @@ impl Planner<'_> {
         let slots = leaf.relation.slots();
         let right_slots = leaf.relation.slot_list();
         let depends = leaf.relation.outer_slots() & left_slots != 0;
-        let wants_loop = leaf.hint == Some(JoinHint::Loop) || (leaf.hint.is_none() && self.options.loop_joins);
-        let wants_hash = matches!(leaf.hint, Some(JoinHint::Hash | JoinHint::Merge))
-            || (leaf.hint.is_none() && self.options.hash_joins);
         let has_keys = conditions.iter().any(|condition| join_key(condition, left_slots, slots).is_some());
-        if wants_hash && (!has_keys || depends) && left_slots != 0 {
-            return Err(impossible_hints());
-        }
         let is_target = contains_target(&leaf.relation);
         let use_hash = has_keys
             && !depends
-            && !wants_loop
+            && !leaf.loops
+            && !self.options.loop_joins
             && !leaf.optional
-            && (wants_hash || !self.would_seek(&leaf.relation, &conditions, left_slots)?);
+            && !self.would_seek(&leaf.relation, &conditions, left_slots)?;
         if !use_hash {
             let kind = if leaf.optional { LoopKind::Left } else { LoopKind::Inner };
             let right = self.plan_leaf(leaf.relation, conditions, bound, order, limited)?;
@@ -330,7 +325,7 @@ impl Planner<'_> {
         mut conditions: Vec<Condition>,
         bound: SlotSet,
     ) -> SqlResult<(Operator, Vec<Condition>)> {
-        let JoinRelation { kind, hint, left, right, on } = join;
+        let JoinRelation { kind, loops, left, right, on } = join;
         let (left, right) = if kind == JoinKind::Right { (right, left) } else { (left, right) };
         let (left_slots, right_slots) = (left.slots(), right.slots());
         let right_list = right.slot_list();
@@ -338,12 +333,8 @@ impl Planner<'_> {
         let own_left = take_matching(&mut conditions, |slots| slots & right_slots == 0);
         let left = self.plan_joins(left, own_left, bound, &[], false)?;
         let has_keys = on.iter().any(|condition| join_key(condition, left_slots, right_slots).is_some());
-        let wants_loop = hint == Some(JoinHint::Loop) || (hint.is_none() && self.options.loop_joins);
-        let wants_hash = matches!(hint, Some(JoinHint::Hash | JoinHint::Merge));
-        if wants_hash && !has_keys {
-            return Err(impossible_hints());
-        }
-        let use_hash = has_keys && !wants_loop && (wants_hash || !self.would_seek(&right, &on, left_slots)?);
+        let wants_loop = loops || self.options.loop_joins;
+        let use_hash = has_keys && !wants_loop && !self.would_seek(&right, &on, left_slots)?;
         let operator = if use_hash {
             self.hash_join(LoopKind::Left, left.operator, right, on, left_slots, right_list, target_on_right)?
         } else {
@@ -402,35 +393,35 @@ fn take_matching(conditions: &mut Vec<Condition>, test: impl Fn(SlotSet) -> bool
 /// Takes inner joins apart.
 fn flatten(
     relation: Relation,
-    hint: Option<JoinHint>,
+    loops: bool,
     leaves: &mut Vec<Leaf>,
     conditions: &mut Vec<Condition>,
     forced: &mut bool,
 ) -> SqlResult<()> {
     match relation {
         Relation::Join(join) if matches!(join.kind, JoinKind::Inner | JoinKind::Cross) => {
-            let JoinRelation { hint: own_hint, left, right, on, .. } = *join;
-            if own_hint.is_some() {
+            let JoinRelation { loops: own_loops, left, right, on, .. } = *join;
+            if own_loops {
                 // A join hint fixes the order of all joins as written.
                 *forced = true;
                 if matches!(right, Relation::Join(_)) {
                     return Err(SqlError::not_supported("a join hint before a join in parentheses"));
                 }
             }
-            flatten(left, hint, leaves, conditions, forced)?;
-            flatten(right, own_hint, leaves, conditions, forced)?;
+            flatten(left, loops, leaves, conditions, forced)?;
+            flatten(right, own_loops, leaves, conditions, forced)?;
             conditions.extend(on);
         }
         Relation::Apply { outer: false, left, right } => {
-            flatten(*left, hint, leaves, conditions, forced)?;
-            flatten(*right, None, leaves, conditions, forced)?;
+            flatten(*left, loops, leaves, conditions, forced)?;
+            flatten(*right, false, leaves, conditions, forced)?;
         }
         Relation::Block(block) if block.window.is_none() && block.limit.is_none() => {
             let BlockRelation { input, conditions: inner, .. } = *block;
-            flatten(input, hint, leaves, conditions, forced)?;
+            flatten(input, loops, leaves, conditions, forced)?;
             conditions.extend(inner);
         }
-        other => leaves.push(Leaf { relation: other, hint, optional: false }),
+        other => leaves.push(Leaf { relation: other, loops, optional: false }),
     }
     Ok(())
 }

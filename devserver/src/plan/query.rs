@@ -282,7 +282,6 @@ pub struct AggregateCall {
     pub argument: Option<Scalar>,
     /// STRING_AGG.
     pub separator: Option<Scalar>,
-    pub order_by: Vec<SortKey>,
     pub ty: SqlType,
 }
 

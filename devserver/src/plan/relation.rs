@@ -8,7 +8,7 @@ use crate::plan::query::{Limit, QueryPlan, SortKey, TableHandle, WindowFunction}
 use crate::plan::scalar::{Condition, Scalar, SlotSet, slot_bit};
 use crate::plan::table_function::TableFunction;
 use crate::plan::table_hints::{Access, TableHints};
-use crate::tsql::ast::{JoinHint, JoinKind};
+use crate::tsql::ast::JoinKind;
 
 /// The FROM clause after binding, before access paths are chosen.
 #[derive(Debug)]
@@ -60,7 +60,8 @@ pub struct TableRelation {
 #[derive(Debug)]
 pub struct JoinRelation {
     pub kind: JoinKind,
-    pub hint: Option<JoinHint>,
+    /// LOOP JOIN.
+    pub loops: bool,
     pub left: Relation,
     pub right: Relation,
     pub on: Vec<Condition>,

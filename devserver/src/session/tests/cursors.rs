@@ -198,9 +198,9 @@ fn a_dynamic_cursor_joins_table_variables() {
             SET @all += @id + ' '; FETCH NEXT FROM children INTO @id
         END
         CLOSE children; DEALLOCATE children
-        IF @all <> '' SELECT @sum, (SELECT STRING_AGG(value, ' ') WITHIN GROUP (ORDER BY value) FROM STRING_SPLIT(RTRIM(@all), ' '))";
+        IF @all <> '' SELECT @sum, value FROM STRING_SPLIT(RTRIM(@all), ' ') ORDER BY value";
     ok(&mut s, procedure);
-    assert_eq!(rows(&mut s, "EXEC rewind 'p'"), ["ROW(Int(4), String(\"p:1 p:3\"))"]);
+    assert_eq!(rows(&mut s, "EXEC rewind 'p'"), ["ROW(Int(4), String(\"p:1\"))", "ROW(Int(4), String(\"p:3\"))"]);
 }
 
 /// A FETCH asks for no lock before its place.

@@ -113,7 +113,7 @@ pub enum Expr {
     Subquery(Box<Query>),
 }
 
-/// `name([DISTINCT] arguments) [WITHIN GROUP (ORDER BY …)] [OVER (…)]`.
+/// `name([DISTINCT] arguments) [OVER (…)]`.
 ///
 /// `CURRENT_TIMESTAMP`, `CURRENT_USER`, `SESSION_USER`, `SYSTEM_USER` and `USER` stand here too, without arguments.
 #[derive(Debug, Clone, PartialEq)]
@@ -123,7 +123,6 @@ pub struct FunctionCall {
     /// `COUNT(*)`, `COUNT_BIG(*)`: there are no arguments then.
     pub star: bool,
     pub arguments: Vec<Expr>,
-    pub within_group: Vec<OrderItem>,
     pub over: Option<Window>,
 }
 

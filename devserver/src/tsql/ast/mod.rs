@@ -37,8 +37,8 @@ pub use module::{
 };
 pub use name::{ColumnRef, Ident, ObjectName, TypeArguments, TypeName};
 pub use query::{
-    AssignOp, Cte, JoinHint, JoinKind, Offset, OrderItem, Query, QueryBody, Select, SelectItem, SelectStatement,
-    SetOperator, TableSource,
+    AssignOp, Cte, JoinKind, Offset, OrderItem, Query, QueryBody, Select, SelectItem, SelectStatement, SetOperator,
+    TableSource,
 };
 pub use security::{CreateUser, Permission, PermissionAction, Securable, SecurableClass, UserSource};
 pub use setting::{IsolationLevel, SessionOption};

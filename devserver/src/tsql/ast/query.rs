@@ -105,7 +105,8 @@ pub enum TableSource {
     OpenJson { json: Expr, alias: Option<Ident> },
     Join {
         kind: JoinKind,
-        hint: Option<JoinHint>,
+        /// `LOOP JOIN`.
+        loops: bool,
         left: Box<TableSource>,
         right: Box<TableSource>,
         /// `None` for CROSS JOIN only.
@@ -121,11 +122,4 @@ pub enum JoinKind {
     Left,
     Right,
     Cross,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum JoinHint {
-    Loop,
-    Hash,
-    Merge,
 }

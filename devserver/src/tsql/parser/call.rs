@@ -15,14 +15,7 @@ impl Parser<'_> {
     pub(super) fn call(&mut self, name: ObjectName) -> SqlResult<Expr> {
         let line = self.line();
         self.expect_symbol(Symbol::LeftParen)?;
-        let mut call = FunctionCall {
-            name,
-            distinct: false,
-            star: false,
-            arguments: Vec::new(),
-            within_group: Vec::new(),
-            over: None,
-        };
+        let mut call = FunctionCall { name, distinct: false, star: false, arguments: Vec::new(), over: None };
         if self.is_symbol(Symbol::Star) {
             self.check_star_allowed(&call.name)?;
             self.advance();
@@ -38,10 +31,7 @@ impl Parser<'_> {
         }
         self.expect_symbol(Symbol::RightParen)?;
         if self.is("WITHIN") && self.is_ahead(1, "GROUP") {
-            self.expect_all(&["WITHIN", "GROUP"])?;
-            self.expect_symbol(Symbol::LeftParen)?;
-            call.within_group = self.order_by()?;
-            self.expect_symbol(Symbol::RightParen)?;
+            return Err(self.unsupported("WITHIN GROUP"));
         }
         if self.is("OVER") {
             call.over = Some(self.over()?);
@@ -128,14 +118,7 @@ impl Parser<'_> {
             arguments.push(self.expression()?);
         }
         self.expect_symbol(Symbol::RightParen)?;
-        Ok(Expr::Function(Box::new(FunctionCall {
-            name,
-            distinct: false,
-            star: false,
-            arguments,
-            within_group: Vec::new(),
-            over: None,
-        })))
+        Ok(Expr::Function(Box::new(FunctionCall { name, distinct: false, star: false, arguments, over: None })))
     }
 
     /// A date part or one of its abbreviations ("DATEADD", docs/t-sql/functions/dateadd-transact-sql.md).

@@ -200,7 +200,6 @@ impl Parser<'_> {
                     distinct: false,
                     star: false,
                     arguments: Vec::new(),
-                    within_group: Vec::new(),
                     over: None,
                 })))
             }

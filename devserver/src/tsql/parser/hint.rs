@@ -134,15 +134,13 @@ impl Parser<'_> {
             ("FORCE", "ORDER") => QueryHint::ForceOrder,
             ("KEEP", "PLAN") => QueryHint::KeepPlan,
             ("KEEPFIXED", "PLAN") => QueryHint::KeepFixedPlan,
-            ("ROBUST", "PLAN") => QueryHint::RobustPlan,
             ("LOOP", "JOIN") => QueryHint::LoopJoin,
-            ("HASH", "JOIN") => QueryHint::HashJoin,
-            ("MERGE", "JOIN") => QueryHint::MergeJoin,
-            ("HASH", "GROUP") => QueryHint::HashGroup,
-            ("ORDER", "GROUP") => QueryHint::OrderGroup,
-            ("HASH", "UNION") => QueryHint::HashUnion,
-            ("MERGE", "UNION") => QueryHint::MergeUnion,
-            ("CONCAT", "UNION") => QueryHint::ConcatUnion,
+            ("ROBUST", "PLAN")
+            | ("HASH" | "MERGE", "JOIN" | "UNION")
+            | ("HASH" | "ORDER", "GROUP")
+            | ("CONCAT", "UNION") => {
+                return Err(self.unsupported(format!("the query hint {first} {second}")));
+            }
             _ => return Err(self.unexpected_at(start)),
         };
         self.advance();

@@ -3,7 +3,7 @@
 use crate::error::SqlResult;
 use crate::tsql::ast::hint::TableHint;
 use crate::tsql::ast::name::{Ident, ObjectName};
-use crate::tsql::ast::query::{JoinHint, JoinKind, TableSource};
+use crate::tsql::ast::query::{JoinKind, TableSource};
 use crate::tsql::lexer::token::Symbol;
 use crate::tsql::parser::tokens::Parser;
 
@@ -56,40 +56,36 @@ impl Parser<'_> {
         } else {
             JoinKind::Inner
         };
-        let mut hint = None;
+        let mut loops = false;
         match kind {
             JoinKind::Cross => {}
             JoinKind::Inner => {
                 if self.accept("INNER") {
-                    hint = self.join_hint()?;
+                    loops = self.join_hint()?;
                 }
             }
             JoinKind::Left | JoinKind::Right => {
                 self.accept("OUTER");
-                hint = self.join_hint()?;
+                loops = self.join_hint()?;
             }
         }
         self.expect("JOIN")?;
         if kind == JoinKind::Cross {
             let right = Box::new(self.single_source()?);
-            return Ok(TableSource::Join { kind, hint, left, right, on: None });
+            return Ok(TableSource::Join { kind, loops, left, right, on: None });
         }
         let right = Box::new(self.table_source()?);
         self.expect("ON")?;
         let on = Some(self.search_condition()?);
-        Ok(TableSource::Join { kind, hint, left, right, on })
+        Ok(TableSource::Join { kind, loops, left, right, on })
     }
 
-    fn join_hint(&mut self) -> SqlResult<Option<JoinHint>> {
-        let hint = match self.keyword().as_str() {
-            "LOOP" => JoinHint::Loop,
-            "HASH" => JoinHint::Hash,
-            "MERGE" => JoinHint::Merge,
-            "REMOTE" => return Err(self.unsupported("the join hint REMOTE")),
-            _ => return Ok(None),
-        };
-        self.advance();
-        Ok(Some(hint))
+    /// Whether LOOP stands before JOIN.
+    fn join_hint(&mut self) -> SqlResult<bool> {
+        if self.is_one_of(&["HASH", "MERGE", "REMOTE"]) {
+            return Err(self.unsupported(format!("the join hint {}", self.keyword())));
+        }
+        Ok(self.accept("LOOP"))
     }
 
     fn single_source(&mut self) -> SqlResult<TableSource> {

@@ -3,8 +3,8 @@
 use crate::error::NOT_SUPPORTED;
 use crate::tsql::ast::{
     ArgumentValue, AssignOp, BinaryOp, ColumnKind, ConstraintKind, Creation, ExecuteTarget, Expr, Ident, Identity,
-    IndexOption, IndexRef, InsertSource, JoinHint, JoinKind, Literal, NewValue, Predicate, QueryHint, SecurableClass,
-    SelectItem, StatementKind, TableDefinition, TableHint, TableSource, TargetName, TypeArguments,
+    IndexOption, IndexRef, InsertSource, JoinKind, Literal, NewValue, Predicate, QueryHint, SecurableClass, SelectItem,
+    StatementKind, TableDefinition, TableHint, TableSource, TargetName, TypeArguments,
 };
 use crate::tsql::parser::entry::{parse_expression, parse_parameter_list, parse_predicate};
 use crate::tsql::parser::tests::fixture::{
@@ -139,7 +139,7 @@ fn joins_nest_by_their_on() {
     assert_eq!(shape("SELECT 1 FROM a LEFT JOIN (b CROSS JOIN c) ON 1 = 1"), "(a (b c))");
     assert_eq!(shape("SELECT 1 FROM a CROSS JOIN b CROSS APPLY c"), "((a b) apply c)");
     let select = only_select("SELECT 1 FROM a LEFT OUTER LOOP JOIN b ON 1 = 1");
-    assert!(matches!(select.from[0], TableSource::Join { kind: JoinKind::Left, hint: Some(JoinHint::Loop), .. }));
+    assert!(matches!(select.from[0], TableSource::Join { kind: JoinKind::Left, loops: true, .. }));
 }
 
 // Data modification
