@@ -25,7 +25,7 @@ async fn installing_verifying_and_every_kind_of_work_need_no_id_of_the_database(
     let findings = queue.admin().findings().await;
     let note = |check| findings.iter().find(|finding| finding.check == check).unwrap().note.clone().unwrap();
     assert_eq!(note(Check::RowVersions), "READ_COMMITTED_SNAPSHOT is on");
-    assert_eq!(note(Check::Compatibility), "server version 12.0.0.0, compatibility level 150");
+    assert_eq!(note(Check::Compatibility), "server version 12.0.2000.8, compatibility level 150");
 
     let jobs =
         [NewJob::text("a").header("tenant", "acme"), NewJob::text("b").group_key("g"), NewJob::text("c").kind("bad")];

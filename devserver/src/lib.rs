@@ -71,6 +71,7 @@ pub use error::SqlError;
 pub use session::Faults;
 
 use access_token::{AUDIENCE, TokenKey};
+use catalog::release::Release;
 use server::Shared;
 use session::{Engine, EngineOptions};
 use tds::tls::TlsAcceptors;
@@ -152,10 +153,15 @@ impl Builder {
     /// Starts the server. It accepts connections when this returns.
     ///
     /// # Errors
-    /// When the port is taken, a name is not one that SQL Server takes, or the machine gives no thread or certificate.
+    /// When the port is taken, a name is not one that SQL Server takes, the product is neither SQL Server 2016 to 2025
+    /// nor Azure SQL Database, or the machine gives no thread or certificate.
     pub async fn start(self) -> io::Result<DevServer> {
         check_name("database", &self.database)?;
         check_name("user", &self.user)?;
+        if !Release::is_known(self.product) {
+            let message = format!("the product's major version must be 13 to 17, not {}", self.product.major_version);
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, self.port))
             .map_err(|error| io::Error::new(error.kind(), format!("port {} of 127.0.0.1: {error}", self.port)))?;
         listener.set_nonblocking(true)?;

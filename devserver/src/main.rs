@@ -23,13 +23,19 @@ Options:
   --password TEXT   its password                                                [default: readpast]
   --tls on|off      whether the printed connection string asks for encryption; the server encrypts for every
                     client that wants it                                        [default: on]
-  --azure           differ from SQL Server as Azure SQL Database does
+  --version YEAR    SQL Server 2016, 2017, 2019, 2022 or 2025: refuse what is newer; without YEAR: print the program's
+                    version                                                     [default: 2022]
+  --edition NAME    enterprise, standard or express: the latter two build no index online
+                                                                                [default: enterprise]
+  --azure           be Azure SQL Database, as far as it differs from SQL Server
   --log-sql         print every request to standard error, as T-SQL, with its session's number
-  --help            print this
-  --version         print the version";
+  --help            print this";
 
 /// SQL Server's own port, so that clients with their defaults find it.
 const DEFAULT_PORT: u16 = 1433;
+
+const OPTIONS_WITH_VALUE: [&str; 7] =
+    ["--port", "--database", "--user", "--password", "--tls", "--version", "--edition"];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -37,7 +43,7 @@ fn main() -> ExitCode {
         println!("{HELP}");
         return ExitCode::SUCCESS;
     }
-    if arguments.iter().any(|argument| argument == "--version") {
+    if arguments == ["--version"] {
         println!("readpast-devserver {}", env!("CARGO_PKG_VERSION"));
         return ExitCode::SUCCESS;
     }
@@ -66,6 +72,8 @@ fn main() -> ExitCode {
 
 fn parse(arguments: &[String]) -> Result<Builder, String> {
     let mut builder = DevServer::builder().port(DEFAULT_PORT);
+    let mut product = Product::default();
+    let mut chosen = None;
     let mut rest = arguments.iter();
     while let Some(option) = rest.next() {
         if option == "--log-sql" {
@@ -73,10 +81,10 @@ fn parse(arguments: &[String]) -> Result<Builder, String> {
             continue;
         }
         if option == "--azure" {
-            builder = builder.product(Product::AZURE_SQL_DATABASE);
+            product = Product::AZURE_SQL_DATABASE;
             continue;
         }
-        if !matches!(option.as_str(), "--port" | "--database" | "--user" | "--password" | "--tls") {
+        if !OPTIONS_WITH_VALUE.contains(&option.as_str()) {
             return Err(format!("{option} is not an option"));
         }
         let value = rest.next().ok_or_else(|| format!("{option} needs a value"))?;
@@ -85,6 +93,11 @@ fn parse(arguments: &[String]) -> Result<Builder, String> {
             "--database" => builder.database(value),
             "--user" => builder.user(value),
             "--password" => builder.password(value),
+            "--version" | "--edition" => {
+                chosen = Some(option);
+                set_product(&mut product, option, value)?;
+                builder
+            }
             _ => match value.as_str() {
                 "on" => builder.tls(true),
                 "off" => builder.tls(false),
@@ -92,7 +105,28 @@ fn parse(arguments: &[String]) -> Result<Builder, String> {
             },
         };
     }
-    Ok(builder)
+    match chosen {
+        Some(option) if product.is_azure() => Err(format!("{option} does not go with --azure")),
+        _ => Ok(builder.product(product)),
+    }
+}
+
+fn set_product(product: &mut Product, option: &str, value: &str) -> Result<(), String> {
+    if option == "--version" {
+        let of_year = value.parse().ok().and_then(Product::sql_server);
+        let of_year =
+            of_year.ok_or_else(|| format!("--version must be 2016, 2017, 2019, 2022 or 2025, not {value}"))?;
+        product.major_version = of_year.major_version;
+        return Ok(());
+    }
+    // EngineEdition of SERVERPROPERTY.
+    product.engine_edition = match value {
+        "standard" => 2,
+        "enterprise" => 3,
+        "express" => 4,
+        other => return Err(format!("--edition must be enterprise, standard or express, not {other}")),
+    };
+    Ok(())
 }
 
 async fn serve(builder: Builder) -> std::io::Result<()> {
@@ -142,5 +176,17 @@ mod tests {
         assert_eq!(message_for(&["--port", "x"]).unwrap(), "--port must be 0 to 65535, not x");
         assert_eq!(message_for(&["--tls", "maybe"]).unwrap(), "--tls must be on or off, not maybe");
         assert_eq!(message_for(&["--verbose"]).unwrap(), "--verbose is not an option");
+        assert_eq!(message_for(&["--version", "2019", "--edition", "express"]), None);
+        assert_eq!(
+            message_for(&["--version", "2014"]).unwrap(),
+            "--version must be 2016, 2017, 2019, 2022 or 2025, not 2014"
+        );
+        assert_eq!(
+            message_for(&["--edition", "web"]).unwrap(),
+            "--edition must be enterprise, standard or express, not web"
+        );
+        for arguments in [["--azure", "--version", "2019"], ["--edition", "express", "--azure"]] {
+            assert!(message_for(&arguments).unwrap().ends_with(" does not go with --azure"));
+        }
     }
 }

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use readpast_devserver::DevServer;
+use readpast_devserver::{DevServer, Product};
 use tiberius::{AuthMethod, EncryptionLevel};
 use tokio::net::TcpStream;
 
 use crate::client::{connect, connect_with, number, run};
+use crate::wire::{LOGIN7, PRELOGIN, RawClient, login_payload, message, prelogin_payload};
 
 #[tokio::test]
 async fn every_encryption_carries_small_and_large_packets() {
@@ -32,6 +33,32 @@ async fn every_encryption_carries_small_and_large_packets() {
         }
     }
     server.shutdown().await;
+}
+
+/// "SQL Server 2022 … support Tabular Data Stream (TDS) 8.0" ("TDS 8.0", MicrosoftDocs/sql-docs,
+/// docs/relational-databases/security/networking/tds-8.md).
+#[tokio::test]
+async fn strict_encryption_needs_sql_server_2022() {
+    for (year, is_spoken) in [(2019, false), (2022, true)] {
+        let server = DevServer::builder().product(Product::sql_server(year).unwrap()).start().await.unwrap();
+        let connected = connect_with(&server, |config| config.encryption(EncryptionLevel::Strict)).await;
+        assert_eq!(connected.is_ok(), is_spoken, "{year}");
+        assert_eq!(number(&mut connect(&server).await, "SELECT 1").await, 1);
+    }
+    let unknown = DevServer::builder().product(Product { major_version: 12, ..Product::default() }).start().await;
+    assert!(unknown.is_err_and(|error| error.to_string().contains("must be 13 to 17, not 12")));
+}
+
+/// PRELOGIN and LOGINACK ([MS-TDS] 2.2.6.5 and 2.2.7.14) have the version: 15.0.2000.
+#[tokio::test]
+async fn clients_are_told_the_version_before_and_at_the_login() {
+    let server = DevServer::builder().product(Product::sql_server(2019).unwrap()).start().await.unwrap();
+    let mut client = RawClient::connect(server.address());
+    let is_told = |answer: &[u8]| answer.windows(4).any(|bytes| bytes == [15, 0, 0x07, 0xD0]);
+    client.send(&message(PRELOGIN, &prelogin_payload()));
+    assert!(is_told(&client.answer()));
+    client.send(&message(LOGIN7, &login_payload("sa", "readpast")));
+    assert!(is_told(&client.answer()));
 }
 
 #[tokio::test]

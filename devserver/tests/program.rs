@@ -22,7 +22,18 @@ fn help_says_what_it_is_and_names_every_option() {
     assert!(output.status.success());
     let help = text(&output.stdout);
     assert!(help.contains("It is not SQL Server"), "{help}");
-    for option in ["--port", "--database", "--user", "--password", "--tls", "--log-sql", "--help", "--version"] {
+    for option in [
+        "--port",
+        "--database",
+        "--user",
+        "--password",
+        "--tls",
+        "--azure",
+        "--edition",
+        "--log-sql",
+        "--help",
+        "--version",
+    ] {
         assert!(help.contains(option), "{option} in {help}");
     }
     assert!(text(&run(&["--version"]).stdout).starts_with("readpast-devserver "));
@@ -40,6 +51,10 @@ fn wrong_arguments_and_a_taken_port_are_clear_errors() {
     assert_eq!(output.status.code(), Some(1));
     let message = text(&output.stderr);
     assert!(message.contains(&format!("port {port} of 127.0.0.1")) && message.contains("in use"), "{message}");
+
+    let output = run(&["--version", "2014"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("--version must be 2016, 2017, 2019, 2022 or 2025, not 2014"));
 
     let output = run(&["--port", "0", "--database", ""]);
     assert!(text(&output.stderr).contains("the database name must have 1 to 128 characters"));
@@ -60,7 +75,21 @@ impl Drop for Running {
 async fn it_serves_the_user_it_was_given_and_ends_at_sigterm() {
     use tokio_util::compat::TokioAsyncWriteCompatExt;
 
-    let arguments = ["--port", "0", "--user", "ann", "--password", "s;cret", "--database", "work", "--log-sql"];
+    let arguments = [
+        "--port",
+        "0",
+        "--user",
+        "ann",
+        "--password",
+        "s;cret",
+        "--database",
+        "work",
+        "--log-sql",
+        "--version",
+        "2017",
+        "--edition",
+        "express",
+    ];
     let child = program().args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     let mut server = Running(child);
     let mut said = BufReader::new(server.0.stdout.take().expect("piped")).lines().map_while(Result::ok);
@@ -73,6 +102,9 @@ async fn it_serves_the_user_it_was_given_and_ends_at_sigterm() {
     let row = client.query("SELECT SUSER_SNAME() + N' ' + DB_NAME() + @P1", &[&"!"]).await.unwrap();
     let row = row.into_row().await.unwrap().expect("a row");
     assert_eq!(row.get(0), Some("ann work!"));
+    let row = client.query("SELECT LEFT(@@VERSION, 25), SERVERPROPERTY('EngineEdition')", &[]).await.unwrap();
+    let row = row.into_row().await.unwrap().expect("a row");
+    assert_eq!((row.get(0), row.get(1)), (Some("Microsoft SQL Server 2017"), Some(4_i32)));
     client.simple_query("CREATE TABLE dbo.t (id int)").await.expect("the login may do everything");
 
     let killed = Command::new("kill").arg(server.0.id().to_string()).status().expect("kill");

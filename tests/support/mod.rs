@@ -209,6 +209,12 @@ impl Fixture {
         Session { client: self.client().await, schema: self.schema().to_string() }
     }
 
+    /// Azure SQL Database has logins made and dropped there only.
+    async fn session_in_master(&self) -> Session {
+        let client = connect(&format!("{};Database=master", self.url), None).await;
+        Session { client, schema: self.schema().to_string() }
+    }
+
     /// Another program's connection under a login of its own.
     pub async fn session_as(&self, login: &Login) -> Session {
         let client = connect(&self.url, Some(login)).await;
@@ -244,8 +250,9 @@ impl Fixture {
     pub async fn create_login(&self, role: Option<&str>) -> Login {
         let login = Login { name: unique("login"), password: format!("Pw1-{}", Uuid::new_v4()) };
         let name = &login.name;
+        let create = format!("CREATE LOGIN [{name}] WITH PASSWORD = {}", literal(&login.password));
+        self.session_in_master().await.sql(&create).await;
         let mut session = self.session().await;
-        session.sql(&format!("CREATE LOGIN [{name}] WITH PASSWORD = {}", literal(&login.password))).await;
         session.sql(&format!("CREATE USER [{name}] FOR LOGIN [{name}]")).await;
         if let Some(role) = role {
             session.sql(&format!("ALTER ROLE [$(schema)_{role}] ADD MEMBER [{name}]")).await;
@@ -257,7 +264,7 @@ impl Fixture {
     pub async fn drop_login(&self, login: &Login) {
         let mut session = self.session().await;
         session.sql(&format!("DROP USER [{}]", login.name)).await;
-        session.drop(&format!("LOGIN [{}]", login.name)).await;
+        self.session_in_master().await.drop(&format!("LOGIN [{}]", login.name)).await;
     }
 
     /// Removes the schema or the database. Whatever else has connected to a database that is no copy is to be dropped

@@ -6,6 +6,7 @@ use crate::bind::binder::Binder;
 use crate::bind::conversion::{implicit, no_text_or_image};
 use crate::bind::unknown_function::is_unknown_here;
 use crate::bind::window::is_window_only;
+use crate::catalog::release::unknown_function;
 use crate::error::{SqlError, SqlResult};
 use crate::plan::cell::Uses;
 use crate::plan::collation_label::CollationLabel;
@@ -22,6 +23,7 @@ impl Binder<'_> {
             return self.bind_user_function(&call.name, &call.arguments);
         }
         let name = fold(&call.name.name);
+        self.database.server.product.check_has_function(&name, &call.name.name)?;
         if self.calls.is_some() && name == "newid" {
             return Err(SqlError::new(
                 443,
@@ -72,12 +74,7 @@ impl Binder<'_> {
             if is_unknown_here(&name) {
                 return Err(SqlError::not_supported(format!("the function {}", call.name.name)));
             }
-            return Err(SqlError::new(
-                195,
-                format!("'{}' is not a recognized built-in function name.", call.name.name),
-            )
-            .severity(15)
-            .state(10));
+            return Err(unknown_function(&call.name.name));
         };
         let mut part = None;
         let mut arguments = &call.arguments[..];
@@ -92,6 +89,7 @@ impl Binder<'_> {
             part = Some(*first);
             arguments = rest;
         }
+        self.database.server.product.check_arguments(&name, arguments.len())?;
         function.check_arity(arguments.len())?;
         let arguments = if name == "isnull" {
             self.without_next_value(|binder| binder.bind_list(arguments))?

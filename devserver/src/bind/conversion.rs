@@ -16,7 +16,10 @@ pub fn implicit(mut scalar: Scalar, ty: SqlType) -> SqlResult<Scalar> {
     }
     value::check_conversion(scalar.ty, ty, false)?;
     check_variant(&scalar, ty)?;
-    if let Node::Constant(constant) = &scalar.node {
+    // What becomes of a datetime is a question of the database: see `check_fraction`.
+    if let Node::Constant(constant) = &scalar.node
+        && scalar.ty != SqlType::DateTime
+    {
         // A conversion that fails is an error of the moment it is computed, not of the binding.
         if let Ok(converted) = value::convert(constant.clone(), scalar.ty, ty, None, false) {
             return Ok(Scalar { label: scalar.label, ..Scalar::constant(converted, ty) });

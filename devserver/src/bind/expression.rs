@@ -267,6 +267,7 @@ impl Binder<'_> {
         let label = if operand.ty.has_collation() { operand.label } else { CollationLabel::Coercible };
         // A conversion that fails is an error of the moment it is computed, not of the binding.
         if let (Some(constant), None) = (operand.as_constant(), &style)
+            && operand.ty != SqlType::DateTime
             && let Ok(converted) = value::convert(constant.clone(), operand.ty, ty, None, true)
         {
             return Ok(Scalar { nullable, label, ..Scalar::constant(converted, ty) });

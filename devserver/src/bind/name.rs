@@ -45,13 +45,21 @@ pub fn invalid_object(name: &ObjectName) -> SqlError {
     SqlError::new(208, format!("Invalid object name '{}'.", display_name(name)))
 }
 
-fn in_another_database(name: &ObjectName, product: Product) -> SqlError {
-    if product.is_azure() {
+/// The refusal of a name in another database or server. In Azure SQL Database "three part names referencing the tempdb
+/// database and the current database are supported", no other ("T-SQL differences between SQL Server and Azure SQL
+/// Database", MicrosoftDocs/sql-docs, azure-sql/database/transact-sql-tsql-differences-sql-server.md).
+pub fn in_another_database(name: &ObjectName, product: Product) -> SqlError {
+    let is_in_tempdb =
+        name.server.is_none() && name.database.as_deref().is_some_and(|database| fold(database) == TEMPDB_NAME);
+    if product.is_azure() && !is_in_tempdb {
         let name = display_name(name);
         let message = format!(
             "Reference to database and/or server name in '{name}' is not supported in this version of SQL Server."
         );
         return SqlError::new(40_515, message).severity(15);
+    }
+    if name.server.is_some() {
+        return SqlError::not_supported("linked servers");
     }
     SqlError::not_supported(format!("the name {}: objects of other databases than the current one", display_name(name)))
 }
@@ -60,7 +68,7 @@ impl Binder<'_> {
     /// The schemas in which a name without schema is looked for.
     pub(super) fn schemas_to_search(&self, name: &ObjectName) -> SqlResult<Vec<Arc<str>>> {
         if name.server.is_some() {
-            return Err(SqlError::not_supported("linked servers"));
+            return Err(in_another_database(name, self.database.server.product));
         }
         if let Some(database) = &name.database
             && fold(database) != fold(&self.database.name)
@@ -110,7 +118,7 @@ impl Binder<'_> {
     }
 
     pub fn table_handle(&self, id: ObjectId) -> SqlResult<TableHandle> {
-        match self.latch.schema(id) {
+        match self.latch.schema_seen_by(self.state.spid, id) {
             Some(schema) => Ok(TableHandle { schema: Arc::clone(schema), place: TableLocation::Stored(id) }),
             None => Err(SqlError::new(208, "Invalid object name.")),
         }
@@ -119,7 +127,7 @@ impl Binder<'_> {
     /// A system view of the current database; through the name of another one, only what all of them show alike.
     fn find_system_view(&self, name: &ObjectName, schema: &str) -> SqlResult<Option<SystemView>> {
         if name.server.is_some() {
-            return Err(SqlError::not_supported("linked servers"));
+            return Err(in_another_database(name, self.database.server.product));
         }
         let Some(other) = name.database.as_deref().map(fold).filter(|other| *other != fold(&self.database.name)) else {
             return Ok(SystemView::find(schema, &name.name));

@@ -226,6 +226,7 @@ impl Binder<'_> {
                     .columns()
                     .iter()
                     .enumerate()
+                    .filter(|(_, (name, _))| self.database.server.product.has_system_column(name))
                     .map(|(ordinal, &(name, ty))| VisibleColumn {
                         name: name.into(),
                         scalar: Scalar {

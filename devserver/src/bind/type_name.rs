@@ -16,8 +16,13 @@ pub fn type_not_found(name: &ObjectName) -> SqlError {
     type_not_found_at(1, name)
 }
 
-/// `place`: that of the column in its statement, from 1.
+/// `place`: that of the column in its statement, from 1. The types of SQL Server 2025 ("json data type" and "Vector
+/// data type", MicrosoftDocs/sql-docs, docs/t-sql/data-types/) are refused by name, whatever the version.
 pub fn type_not_found_at(place: usize, name: &ObjectName) -> SqlError {
+    let is_of_the_system = name.schema.as_deref().is_none_or(|schema| fold(schema) == "sys");
+    if is_of_the_system && matches!(fold(&name.name).as_str(), "json" | "vector") {
+        return SqlError::not_supported(format!("the type {}", fold(&name.name)));
+    }
     let message = format!("Column, parameter, or variable #{place}: Cannot find data type {}.", display_name(name));
     SqlError::new(2715, message).state(3)
 }

@@ -11,6 +11,7 @@ pub mod object;
 pub mod object_name;
 pub mod parameter;
 pub mod principal;
+pub mod release;
 pub mod server;
 pub mod system_type;
 pub mod system_view;

@@ -8,6 +8,7 @@ use parking_lot::RwLock;
 use uuid::Uuid;
 
 use crate::catalog::catalog::Moment;
+use crate::catalog::release::Release;
 use crate::storage::fold;
 use crate::value::now_utc;
 
@@ -25,9 +26,9 @@ pub const TEMPDB_NAME: &str = "tempdb";
 /// Source: "SERVERPROPERTY" (MicrosoftDocs/sql-docs, docs/t-sql/functions/serverproperty-transact-sql.md).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Product {
-    /// `ProductMajorVersion`: 14 is SQL Server 2017, 16 is 2022.
+    /// `ProductMajorVersion`: 13 is SQL Server 2016, 14 is 2017, 15 is 2019, 16 is 2022, 17 is 2025.
     pub major_version: u8,
-    /// `EngineEdition`: 2 is Standard, 3 Enterprise, 4 Express.
+    /// `EngineEdition`: 2 is Standard, 3 Enterprise or Developer, 4 Express.
     pub engine_edition: u8,
     /// `ServiceObjective` of the databases in Azure SQL Database, such as `S0`.
     pub service_objective: &'static str,
@@ -41,8 +42,19 @@ impl Product {
     pub const AZURE_SQL_DATABASE: Product =
         Product { major_version: 12, engine_edition: 5, service_objective: "GP_Gen5_2", max_worker_threads: 0 };
 
+    /// SQL Server of a year, 2016 to 2025, Developer Edition.
+    pub fn sql_server(year: u16) -> Option<Product> {
+        Release::major_version_of(year).map(|major_version| Product { major_version, ..Product::default() })
+    }
+
     pub fn is_azure(self) -> bool {
         self.engine_edition == Product::AZURE_SQL_DATABASE.engine_edition
+    }
+
+    /// Not in Standard and Express Edition. Source: "Editions and supported features of SQL Server 2022", "Online index
+    /// create and rebuild" (MicrosoftDocs/sql-docs, docs/sql-server/editions-and-components-of-sql-server-2022.md).
+    pub(crate) fn builds_indexes_online(self) -> bool {
+        !matches!(self.engine_edition, 2 | 4)
     }
 
     /// Source: "ALTER DATABASE compatibility level", the table of supported values (MicrosoftDocs/sql-docs,

@@ -9,7 +9,26 @@ use crate::execute::subquery::{exists, in_query, scalar_subquery};
 use crate::execute::system_function;
 use crate::execute::user_function;
 use crate::plan::scalar::{CompareOp, Condition, FunctionNode, LikeCondition, Node, Scalar};
-use crate::value::{self, Call, Pattern, Value, compare};
+use crate::value::datetime::TICKS_PER_MILLISECOND;
+use crate::value::{self, Call, Pattern, SqlType, Ticks, Value, compare};
+
+/// "An implicit conversion from datetime to datetime2 … Under database compatibility level 130, these show improved
+/// accuracy by accounting for the fractional milliseconds" ("ALTER DATABASE compatibility level",
+/// MicrosoftDocs/sql-docs, docs/t-sql/statements/alter-database-transact-sql-compatibility-level.md). Below, only a value
+/// without thousandths of a second is known to become the same.
+pub(super) fn check_fraction(run: &Run<'_>, value: &Value, from: SqlType, to: SqlType) -> SqlResult<()> {
+    const HUNDREDTH: Ticks = 10 * TICKS_PER_MILLISECOND;
+    let is_finer = from == SqlType::DateTime
+        && matches!(to, SqlType::Time(_) | SqlType::DateTime2(_) | SqlType::DateTimeOffset(_));
+    match value {
+        Value::DateTime(_, ticks)
+            if is_finer && !ticks.is_multiple_of(HUNDREDTH) && run.database.compatibility_level() < 130 =>
+        {
+            Err(SqlError::not_supported("fractions of a datetime in a finer type below compatibility level 130"))
+        }
+        _ => Ok(()),
+    }
+}
 
 impl Scalar {
     /// The value, if it is only to be fetched.
@@ -54,6 +73,7 @@ impl Scalar {
                     },
                     None => None,
                 };
+                check_fraction(run, &value, operand.ty, self.ty)?;
                 match value::convert(value, operand.ty, self.ty, style, *explicit) {
                     Err(error) if *attempt && error.number != NOT_SUPPORTED => Ok(Value::Null),
                     result => result,

@@ -2,6 +2,7 @@
 //! the constraints say of it.
 
 use crate::error::{SqlError, SqlResult};
+use crate::execute::evaluate::check_fraction;
 use crate::execute::frame::{Frame, Run};
 use crate::plan::change::{BoundAssignment, InsertTarget};
 use crate::plan::table_rules::TableRules;
@@ -23,7 +24,11 @@ pub fn assign(run: &Run<'_>, schema: &TableSchema, ordinal: usize, value: Value,
     if value.is_null() || (from == column.sql_type && !from.is_character() && !from.is_binary()) {
         return Ok(value);
     }
-    value::assign(value, from, column.sql_type).map_err(|error| error.for_column(&full_name(run, schema), &column.name))
+    check_fraction(run, &value, from, column.sql_type)?;
+    value::assign(value, from, column.sql_type).map_err(|error| {
+        let level = run.database.compatibility_level();
+        error.for_column(&full_name(run, schema), &column.name, level)
+    })
 }
 
 /// Fills in row versions and looks whether there is a value where there must be one: 515.

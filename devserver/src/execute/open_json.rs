@@ -17,7 +17,7 @@ pub fn rows(json: &Value) -> SqlResult<Vec<Vec<Value>>> {
     let mut rows = Vec::new();
     for (position, (key, item)) in found.children()?.into_iter().enumerate() {
         let key = key.unwrap_or_else(|| position.to_string());
-        let value = if item.is_composite() { Some(item.text.to_string()) } else { item.scalar() };
+        let value = if item.is_composite() { Some(item.text.to_string()) } else { item.scalar()? };
         let kind = match item.kind {
             Kind::Null => 0,
             Kind::Text => 1,

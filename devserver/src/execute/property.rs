@@ -1,5 +1,6 @@
 //! `@@VERSION`, SERVERPROPERTY and DATABASEPROPERTYEX.
 
+use crate::catalog::release::Release;
 use crate::catalog::server::Product;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::frame::Run;
@@ -7,25 +8,24 @@ use crate::execute::function_value::text;
 use crate::storage::fold;
 use crate::value::{Collation, Value};
 
-/// The version of SQL Server whose behaviour is imitated.
-pub const MAJOR_VERSION: u8 = 16;
-pub const PRODUCT_VERSION: &str = "16.0.1000.6";
-
-/// When SQL Server's build of that number was made.
-const BUILD_DATE: &str = "Oct  8 2022 05:58:25";
-
 /// `@@VERSION`, in the form that clients take apart: the product and its number, the processor, the build's date, a
 /// copyright, the edition and the operating system. The last two lines say whose server it is.
 ///
 /// Source: "@@VERSION" (MicrosoftDocs/sql-docs, docs/t-sql/functions/version-transact-sql-configuration-functions.md).
-pub fn version() -> String {
+pub fn version(product: Product) -> String {
+    let release = Release::of(product);
     let processor = match std::env::consts::ARCH {
-        "x86_64" => "X64",
-        other => other,
+        _ if product.is_azure() => String::new(),
+        "x86_64" => " (X64)".to_owned(),
+        other => format!(" ({other})"),
     };
     format!(
-        "Microsoft SQL Server 2022 (RTM) - {PRODUCT_VERSION} ({processor}) \n\t{BUILD_DATE} \n\tCopyright (C) 2026 the readpast \
-         developers\n\treadpast dev server {}, a stand-in for SQL Server, on {}",
+        "Microsoft {} ({}) - {}{processor} \n\t{} \n\tCopyright (C) 2026 the readpast developers\n\treadpast dev server \
+         {}, a stand-in for SQL Server, on {}",
+        release.name(),
+        release.level,
+        release.number(),
+        release.built_at,
         env!("CARGO_PKG_VERSION"),
         std::env::consts::OS
     )
@@ -75,9 +75,8 @@ pub fn server_property(property: &Value, product: Product) -> SqlResult<Value> {
         Some("productmajorversion") => text(product.major_version.to_string()),
         Some("isfulltextinstalled") => Value::Int(0),
         Some("productminorversion") => text("0"),
-        Some("productversion") if product == Product::default() => text(PRODUCT_VERSION),
-        Some("productversion") => text(format!("{}.0.0.0", product.major_version)),
-        Some("productlevel") => text("RTM"),
+        Some("productversion") => text(Release::of(product).number()),
+        Some("productlevel") => text(Release::of(product).level),
         Some("engineedition") => Value::Int(product.engine_edition.into()),
         Some("edition") if product.is_azure() => text("SQL Azure"),
         Some("edition") => text("readpast dev server"),

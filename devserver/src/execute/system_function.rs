@@ -24,7 +24,7 @@ pub fn eval(function: SystemFunction, arguments: &[Value], run: &mut Run<'_>) ->
         SystemFunction::Error => Value::Int(state.error),
         SystemFunction::TranCount => Value::Int(state.transaction_count),
         SystemFunction::Spid => Value::SmallInt(state.spid as i16),
-        SystemFunction::Version => text(version()),
+        SystemFunction::Version => text(version(run.database.server.product)),
         SystemFunction::Identity => identity_value(state.identity),
         SystemFunction::NestLevel => Value::Int(state.nest_level as i32),
         SystemFunction::Options => Value::Int(state.options.bits()),
@@ -63,6 +63,8 @@ pub fn eval(function: SystemFunction, arguments: &[Value], run: &mut Run<'_>) ->
         SystemFunction::OriginalLogin if run.database.server.product.is_azure() => Value::Null,
         SystemFunction::OriginalLogin | SystemFunction::SuserName => text(&state.login),
         SystemFunction::IsSrvRoleMember => match argument(0).as_str().map(fold).as_deref() {
+            // "In Azure SQL Database, this statement always returns 0": "IS_SRVROLEMEMBER".
+            Some("sysadmin" | "public") if run.database.server.product.is_azure() => int(false),
             Some("sysadmin") => int(state.is_administrator),
             Some("public") => int(true),
             Some(

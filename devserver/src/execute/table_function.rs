@@ -4,6 +4,7 @@ use crate::error::{SqlError, SqlResult};
 use crate::execute::frame::{Frame, Run};
 use crate::execute::open_json;
 use crate::plan::table_function::TableFunction;
+use crate::value::units::{RESERVED, from_units, units};
 use crate::value::{SqlType, Value};
 
 impl TableFunction {
@@ -21,13 +22,19 @@ impl TableFunction {
 }
 
 fn split(text: &Value, separator: &Value) -> SqlResult<Vec<Vec<Value>>> {
-    let Some(separator) = separator.as_str().filter(|separator| separator.chars().count() == 1) else {
+    let separator: Vec<u16> = separator.as_str().map(|separator| units(separator).collect()).unwrap_or_default();
+    let [separator] = separator[..] else {
         return Err(
             SqlError::new(214, "Procedure expects parameter 'separator' of type 'nchar(1)/nvarchar(1)'.").state(11)
         );
     };
     let Some(text) = text.as_str() else { return Ok(Vec::new()) };
-    Ok(text.split(separator).map(|part| vec![Value::String(part.into())]).collect())
+    let text: Vec<u16> = units(text).collect();
+    let parts = text.split(|unit| *unit == separator).map(|part| {
+        let part = from_units(part.iter().copied()).ok_or_else(|| SqlError::not_supported(RESERVED))?;
+        Ok(vec![Value::String(part.into())])
+    });
+    parts.collect()
 }
 
 fn series(start: &Value, stop: &Value, ty: SqlType) -> SqlResult<Vec<Vec<Value>>> {

@@ -49,7 +49,7 @@ pub async fn run(listener: TcpListener, shared: Arc<Shared>, mut stopping: watch
 /// One connection from its first byte to its last. How it ends is the client's affair: errors of the socket and of the
 /// protocol close it, as SQL Server does.
 async fn serve(socket: TcpStream, shared: Arc<Shared>, mut stopping: watch::Receiver<bool>) {
-    let negotiation = negotiate(socket, &shared.tls);
+    let negotiation = negotiate(socket, &shared);
     let negotiated = tokio::select! {
         negotiated = tokio::time::timeout(NEGOTIATION_TIME, negotiation) => negotiated.unwrap_or_else(|_| {
             Err(protocol_error(format!("no login within {} s", NEGOTIATION_TIME.as_secs())))

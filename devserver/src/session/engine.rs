@@ -7,6 +7,7 @@ use parking_lot::RwLock;
 
 use crate::catalog::connections::Connections;
 use crate::catalog::database::Database;
+use crate::catalog::release::Release;
 use crate::catalog::server::{Login, MASTER, MASTER_NAME, Product, Server};
 use crate::error::{SqlError, SqlResult};
 use crate::session::fault::Faults;
@@ -91,6 +92,14 @@ impl Engine {
             entries_read_before: AtomicU64::new(0),
             faults,
         })
+    }
+
+    pub(crate) fn product(&self) -> Product {
+        self.server.product
+    }
+
+    pub(crate) fn release(&self) -> &'static Release {
+        Release::of(self.server.product)
     }
 
     /// Ends every wait in every database: the server stops.

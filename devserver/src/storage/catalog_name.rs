@@ -1,11 +1,12 @@
 //! The name of something in a database, and what lookups of names note; see `names.rs`.
 
 use std::hash::BuildHasher;
+use std::sync::Arc;
 
 use rustc_hash::FxBuildHasher;
 
 use super::locks::resource::Resource;
-use super::schema::fold;
+use super::schema::{TableSchema, fold};
 
 /// What else may have the same name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -74,6 +75,8 @@ impl CatalogName {
 pub(super) struct ChangedName {
     pub(super) spid: i32,
     pub(super) name: CatalogName,
+    /// The table of the name gets a further index, no more: to others it stays as it was before, and they may read it.
+    pub(super) before: Option<Arc<TableSchema>>,
 }
 
 /// What lookups have met since they began.

@@ -1,7 +1,7 @@
 //! Creating, changing and dropping tables and indexes, within a transaction and undone with it.
 //!
-//! Everything takes Sch-M on the table until the transaction ends, so that nobody else can see the table meanwhile. An
-//! index is built under the latch in one go.
+//! Everything takes Sch-M on the table until the transaction ends, so that nobody else can see the table meanwhile; a
+//! new non-clustered index takes S, so that nobody else can change it. An index is built under the latch in one go.
 
 use std::sync::Arc;
 
@@ -184,7 +184,8 @@ impl Latch<'_> {
     /// 1505 (the rows are not unique), 1913 (the name is taken), 1946 (a key is too long), what an index cannot be
     /// (1916); as [`Latch::lock_table`].
     pub fn create_index(&mut self, tx: &mut Transaction, table: ObjectId, mut index: Index) -> SqlResult<IndexId> {
-        let before = self.lock_for_change(tx, table)?;
+        self.lock_table(tx, table, LockMode::Shared, true)?;
+        let before = self.schema_of(table)?;
         debug_assert!(!index.is_clustered(), "a clustered index is made by rebuilding the table");
         if before.index_named(&index.name).is_some() {
             let message = format!(

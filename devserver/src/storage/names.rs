@@ -9,12 +9,14 @@
 //! schema modification (Sch-M) locks during a table data definition language (DDL) operation", "uses schema stability
 //! (Sch-S) locks when compiling and executing queries".
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::catalog_name::{CatalogName, ChangedName, Looks};
 use super::database::{Database, Latch};
 use super::locks::mode::LockMode;
-use super::locks::resource::LockOwner;
+use super::locks::resource::{LockOwner, ObjectId};
+use super::schema::TableSchema;
 use super::transaction::Transaction;
 use crate::error::SqlResult;
 
@@ -32,15 +34,52 @@ impl Latch<'_> {
     ///
     /// As [`Latch::lock_table`].
     pub fn lock_name(&mut self, tx: &Transaction, name: CatalogName) -> SqlResult<()> {
-        let spid = tx.session.spid();
-        if self.state().changed_names.iter().any(|changed| changed.spid == spid && changed.name == name) {
+        if let Some(changed) = self.own_changed_name(tx, &name) {
+            changed.before = None;
             return Ok(());
         }
+        self.add_changed_name(tx, name, |_| None)
+    }
+
+    /// Locks the name of a table that gets a further index. Others may read the table, and do not see the index before
+    /// the transaction has been committed: "The target index is not searched while processing SELECT statements until
+    /// the index operation is committed" ("How online index operations work", MicrosoftDocs/sql-docs,
+    /// docs/relational-databases/indexes/how-online-index-operations-work.md).
+    ///
+    /// # Errors
+    ///
+    /// As [`Latch::lock_table`].
+    pub fn lock_name_for_index(&mut self, tx: &Transaction, name: CatalogName, table: ObjectId) -> SqlResult<()> {
+        if self.own_changed_name(tx, &name).is_some() {
+            return Ok(());
+        }
+        self.add_changed_name(tx, name, |latch| latch.schema(table).cloned())
+    }
+
+    fn own_changed_name(&mut self, tx: &Transaction, name: &CatalogName) -> Option<&mut ChangedName> {
+        let spid = tx.session.spid();
+        self.state().changed_names.iter_mut().find(|changed| changed.spid == spid && changed.name == *name)
+    }
+
+    fn add_changed_name(
+        &mut self,
+        tx: &Transaction,
+        name: CatalogName,
+        before: impl FnOnce(&Self) -> Option<Arc<TableSchema>>,
+    ) -> SqlResult<()> {
         let mode = LockMode::SchemaModification;
         self.acquire(tx, LockOwner::Transaction, name.resource(), mode, tx.lock_timeout)?;
-        self.state().changed_names.push(ChangedName { spid, name });
+        let before = before(self);
+        self.state().changed_names.push(ChangedName { spid: tx.session.spid(), name, before });
         self.count_changed_names();
         Ok(())
+    }
+
+    /// The definition of a table as a session sees it: without the indexes that others are about to create.
+    pub fn schema_seen_by(&self, spid: i32, table: ObjectId) -> Option<&Arc<TableSchema>> {
+        let others = self.state_ref().changed_names.iter().filter(|changed| changed.spid != spid);
+        let before = others.filter_map(|changed| changed.before.as_ref()).find(|before| before.id == table);
+        before.or_else(|| self.schema(table))
     }
 
     /// How many names the transaction has locked.
@@ -96,7 +135,7 @@ impl Latch<'_> {
         let mut looks = self.looks.borrow_mut();
         if changed.spid == spid {
             looks.saw_own_change = true;
-        } else {
+        } else if changed.before.is_none() {
             looks.changed_by_other.get_or_insert(name);
         }
     }

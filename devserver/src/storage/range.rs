@@ -6,7 +6,7 @@ use super::entry_key::encode_column;
 use super::key::{Key, advance_past_prefix};
 use super::locks::resource::IndexId;
 use super::schema::{Index, TableSchema};
-use crate::error::{SqlError, SqlResult};
+use crate::error::{STALE_PLAN, SqlError, SqlResult};
 use crate::value::Value;
 
 /// The part of an index to scan: the first key columns equal to given values, and at most one range on the column after
@@ -41,7 +41,9 @@ impl SeekRange {
             if index_id == schema.row_index() && *self == SeekRange::default() {
                 return Ok(all);
             }
-            return Err(SqlError::not_supported(format!("index {index_id} of table '{}'", schema.name)));
+            let message =
+                format!("index {index_id} of table '{}' was dropped after the statement's plan was made", schema.name);
+            return Err(SqlError::new(STALE_PLAN, message));
         };
         let prefix = Key::encode(|bytes| {
             for (key, value) in index.key.iter().zip(&self.equal) {

@@ -13,9 +13,6 @@ const TOKEN_MARS: u8 = 0x04;
 const TOKEN_FEDERATED_AUTHENTICATION: u8 = 0x06;
 const TOKEN_TERMINATOR: u8 = 0xFF;
 
-/// 16.0.1000.0: SQL Server 2022 as released, whose behaviour the dev server imitates.
-pub const SERVER_VERSION: [u8; 4] = [16, 0, 0x03, 0xE8];
-
 /// The encryption option (B_FENCRYPTION).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encryption {
@@ -90,9 +87,10 @@ pub fn negotiate(client: Encryption) -> Encryption {
     }
 }
 
-/// The server's message.
-pub fn encode(client: &ClientPrelogin, encryption: Encryption) -> Vec<u8> {
-    let version = [SERVER_VERSION[0], SERVER_VERSION[1], SERVER_VERSION[2], SERVER_VERSION[3], 0, 0];
+/// The server's message. `version` is that of the server: major, minor, and the two bytes of the build.
+pub fn encode(client: &ClientPrelogin, encryption: Encryption, version: [u8; 4]) -> Vec<u8> {
+    let [major, minor, build_high, build_low] = version;
+    let version = [major, minor, build_high, build_low, 0, 0];
     let encryption = [encryption.to_byte()];
     let mut options: Vec<(u8, &[u8])> = vec![
         (TOKEN_VERSION, &version),
@@ -147,7 +145,7 @@ mod tests {
     #[test]
     fn the_answer_can_be_read_back() {
         let client = ClientPrelogin { encryption: Encryption::Off, asks_federated_authentication: true };
-        assert_eq!(decode(&encode(&client, Encryption::Off)).unwrap(), client);
+        assert_eq!(decode(&encode(&client, Encryption::Off, [16, 0, 3, 232])).unwrap(), client);
     }
 
     #[test]

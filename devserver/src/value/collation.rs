@@ -8,9 +8,11 @@
 //!   only in characters the collation has no weight for (emoji, for one) is equal.
 //!
 //! `Latin1_General_CI_AS` and `Latin1_General_100_CI_AS` compare in the same way, and the same holds for them. The two
-//! binary collations compare code units and are exact. What would compare otherwise (with case or without accents, in
-//! another language, in UTF-8) is refused by name. Names come out as in "Collation and Unicode support"
-//! (MicrosoftDocs/sql-docs, docs/relational-databases/collations/collation-and-unicode-support.md).
+//! binary collations compare code units and are exact: they go by "Unicode code points", and none of the collations
+//! here knows supplementary characters, so that each half of a surrogate pair is a character with a code point of its
+//! own. What would compare otherwise (with case or without accents, in another language, in UTF-8) is refused by name.
+//! All this, and how names come out, is in "Collation and Unicode support" (MicrosoftDocs/sql-docs,
+//! docs/relational-databases/collations/collation-and-unicode-support.md).
 
 use crate::error::{SqlError, SqlResult};
 use crate::value::units::units;

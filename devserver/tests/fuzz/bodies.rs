@@ -39,7 +39,7 @@ pub fn packets(mut bytes: &[u8]) {
 /// The two messages before anybody is known: PRELOGIN and LOGIN7.
 pub fn login(bytes: &[u8]) {
     if let Ok(client) = prelogin::decode(bytes) {
-        let answer = prelogin::encode(&client, prelogin::negotiate(client.encryption));
+        let answer = prelogin::encode(&client, prelogin::negotiate(client.encryption), [16, 0, 3, 232]);
         prelogin::decode(&answer).expect("the answer can be read");
     }
     if let Ok(login) = login::decode(bytes) {

@@ -66,6 +66,24 @@ COMMIT TRANSACTION;
 --- a rows 3
 SELECT id FROM t WHERE n IS NULL AND id > 2;
 
+--- scenario a statement that waited while its index was dropped is compiled again
+--- source docs/relational-databases/query-processing-architecture-guide.md, Recompile execution plans
+--- setup
+CREATE TABLE t (id int NOT NULL PRIMARY KEY, n int NOT NULL, INDEX by_n (n)); INSERT t VALUES (1, 10), (2, 20);
+--- a
+BEGIN TRANSACTION; UPDATE t SET n = 11 WHERE id = 1;
+--- b blocks
+DROP INDEX by_n ON t;
+--- c blocks
+SELECT id FROM t WHERE n = 20;
+--- d blocks
+IF EXISTS (SELECT 1 FROM t WHERE n = 20) SELECT 1;
+--- a
+COMMIT TRANSACTION;
+--- b resumes
+--- c resumes rows 2
+--- d resumes rows 1
+
 --- scenario TRUNCATE TABLE keeps everybody out until it is committed
 --- source docs/t-sql/statements/truncate-table-transact-sql.md, Remarks
 --- setup
@@ -110,3 +128,95 @@ BEGIN TRANSACTION; UPDATE t SET n = 10 WHERE n = 1;
 SELECT resource_type, request_mode FROM sys.dm_tran_locks WHERE request_session_id = @@SPID AND resource_type IN (N'RID', N'KEY');
 --- b rows 2
 SELECT n FROM t WITH (READPAST);
+
+--- scenario a new nonclustered index waits for writers, and lets others read
+--- source docs/t-sql/statements/create-index-transact-sql.md, ONLINE = OFF
+--- setup
+CREATE TABLE t (id int NOT NULL PRIMARY KEY, n int NOT NULL); INSERT t VALUES (1, 10), (2, 20);
+--- a
+BEGIN TRANSACTION; UPDATE t SET n = 11 WHERE id = 1;
+--- b blocks
+BEGIN TRANSACTION; CREATE INDEX by_n ON t (n);
+--- a
+COMMIT TRANSACTION;
+--- b resumes
+--- a rows 1,11 / 2,20
+SELECT id, n FROM t WHERE n > 0 ORDER BY id;
+--- a blocks
+INSERT t VALUES (3, 30);
+--- b rows OBJECT,S
+SELECT resource_type, request_mode FROM sys.dm_tran_locks WHERE request_session_id = @@SPID AND resource_type = N'OBJECT';
+--- b
+COMMIT TRANSACTION;
+--- a resumes
+--- a rows 1 / 2 / 3
+SELECT id FROM t WITH (INDEX (by_n)) ORDER BY n;
+
+--- scenario a new nonclustered index does not wait for readers
+--- source docs/t-sql/statements/create-index-transact-sql.md, ONLINE = OFF
+--- setup
+CREATE TABLE t (id int NOT NULL PRIMARY KEY, n int NOT NULL); INSERT t VALUES (1, 10), (2, 20);
+--- a rows 1
+SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; BEGIN TRANSACTION; SELECT id FROM t WHERE id = 1;
+--- b
+CREATE INDEX by_n ON t (n);
+--- c blocks
+CREATE CLUSTERED INDEX by_id ON t (id) WITH (DROP_EXISTING = OFF);
+--- a
+COMMIT TRANSACTION;
+--- c resumes error 1902
+
+--- scenario a clustered index and a rebuild keep everybody out
+--- source docs/t-sql/statements/create-index-transact-sql.md, ONLINE = OFF
+--- setup
+CREATE TABLE t (id int NOT NULL, n int NOT NULL); INSERT t VALUES (1, 10); CREATE INDEX by_n ON t (n);
+--- a
+BEGIN TRANSACTION; CREATE CLUSTERED INDEX by_id ON t (id);
+--- b blocks
+SELECT id FROM t WITH (NOLOCK);
+--- a
+COMMIT TRANSACTION; BEGIN TRANSACTION; ALTER INDEX by_n ON t REBUILD WITH (FILLFACTOR = 90);
+--- b resumes rows 1
+--- b blocks
+SELECT id FROM t WITH (NOLOCK);
+--- a
+ROLLBACK TRANSACTION;
+--- b resumes rows 1
+
+--- scenario an index built online waits for the transactions that change its table
+--- source docs/relational-databases/indexes/how-online-index-operations-work.md, Source Structure Activities
+--- setup
+CREATE TABLE t (id int NOT NULL PRIMARY KEY, n int NOT NULL); INSERT t VALUES (1, 10), (2, 20);
+--- a
+BEGIN TRANSACTION; UPDATE t SET n = 11 WHERE id = 1;
+--- b blocks
+CREATE INDEX by_n ON t (n) WITH (ONLINE = ON);
+--- a
+COMMIT TRANSACTION;
+--- b resumes
+--- a rows 1
+SELECT COUNT(*) FROM sys.indexes WHERE name = N'by_n';
+
+--- scenario others do not see an index that is not committed
+--- source docs/relational-databases/indexes/how-online-index-operations-work.md, Target
+--- setup
+CREATE TABLE t (id int NOT NULL PRIMARY KEY, n int NOT NULL); INSERT t VALUES (1, 10), (2, 20);
+--- a
+BEGIN TRANSACTION; INSERT t VALUES (3, 30); CREATE INDEX by_n ON t (n);
+--- a rows 3
+SELECT id FROM t WITH (INDEX (by_n)) WHERE n = 30;
+--- b error 308
+SELECT id FROM t WITH (INDEX (by_n)) WHERE n = 20;
+--- b rows 2
+SELECT id FROM t WITH (READPAST) WHERE n > 10;
+--- b blocks
+UPDATE t SET n = 21 WHERE id = 2;
+--- c blocks
+SELECT name FROM sys.indexes WHERE name = N'by_n';
+--- d blocks
+CREATE INDEX by_n ON t (n);
+--- a
+ROLLBACK TRANSACTION;
+--- b resumes
+--- c resumes rows none
+--- d resumes

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::bind::name::display_name;
+use crate::bind::name::{display_name, in_another_database};
 use crate::catalog::catalog::{Catalog, DBO};
 use crate::catalog::object::{Object, Procedure};
 use crate::catalog::object_name::ParsedName;
 use crate::catalog::parameter::VariableType;
+use crate::catalog::server::TEMPDB_NAME;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::execute::user_function::{MAX_NESTING, nested_too_deep};
@@ -171,6 +172,16 @@ impl Session {
         line: u32,
         out: &mut Output<'_>,
     ) -> Result<Option<Returned>, Failure> {
+        let is_elsewhere = name.server.is_some()
+            || name
+                .database
+                .as_deref()
+                .map(fold)
+                .is_some_and(|database| database != TEMPDB_NAME && database != fold(&self.database.name));
+        if is_elsewhere && self.engine.product().is_azure() {
+            let error = in_another_database(name, self.engine.product());
+            return none(self.fail(error, Origin::Statement, activation, line, out));
+        }
         if let Some(system) = system_procedure::find(name) {
             return self.call_system_procedure(system, arguments, activation, line, out);
         }

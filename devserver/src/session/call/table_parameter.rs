@@ -116,6 +116,7 @@ impl Session {
                 "a table-valued parameter whose type has identity or computed columns",
             ));
         }
+        let level = self.database.compatibility_level();
         let mut nothing = Activation::default();
         // Defaults and checks come from the type.
         let declarations = Declarations::default();
@@ -139,7 +140,7 @@ impl Session {
                     }
                     let given = std::mem::replace(value, Value::Null);
                     *value = value::assign(given, described.sql_type, column.sql_type)
-                        .map_err(|error| error.for_column(&template.name, &column.name))?;
+                        .map_err(|error| error.for_column(&template.name, &column.name, level))?;
                     if value.is_null() && !column.nullable {
                         return Err(SqlError::new(
                             515,

@@ -39,11 +39,15 @@ fn check_can_be_set_in_master(option: &str) -> SqlResult<()> {
 }
 
 /// Source: "ALTER DATABASE compatibility level", the table of supported values (MicrosoftDocs/sql-docs,
-/// docs/t-sql/statements/alter-database-transact-sql-compatibility-level.md).
+/// docs/t-sql/statements/alter-database-transact-sql-compatibility-level.md). Below 120, triggers, recursive queries
+/// and OUTPUT INTO behave otherwise, below 110 also conversions of times, sums with dates, STRING_AGG and TRY_CONVERT.
 fn check_compatibility_level(level: u32, product: Product) -> SqlResult<u8> {
     let newest = product.newest_compatibility_level();
     if let Some(level) = (100..=newest).step_by(10).find(|valid| u32::from(*valid) == level) {
-        return Ok(level);
+        return match level {
+            100 | 110 => Err(SqlError::not_supported(format!("the compatibility level {level}"))),
+            _ => Ok(level),
+        };
     }
     let valid: Vec<String> = (100..newest).step_by(10).map(|level| level.to_string()).collect();
     let valid = valid.join(", ");

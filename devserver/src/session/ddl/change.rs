@@ -53,10 +53,20 @@ impl Session {
         activation: &mut Activation,
         f: impl FnOnce(&mut Session, &Arc<TableSchema>, &mut Activation) -> SqlResult<T>,
     ) -> SqlResult<T> {
+        self.under_table_lock_of(LockMode::SchemaModification, table, activation, f)
+    }
+
+    pub(crate) fn under_table_lock_of<T>(
+        &mut self,
+        mode: LockMode,
+        table: ObjectId,
+        activation: &mut Activation,
+        f: impl FnOnce(&mut Session, &Arc<TableSchema>, &mut Activation) -> SqlResult<T>,
+    ) -> SqlResult<T> {
         self.atomically(|session| {
             session.with_run(Uses::Database, activation, |run| {
                 let storage = run.storage()?;
-                storage.latch.lock_table(&mut storage.tx, table, LockMode::SchemaModification, true)
+                storage.latch.lock_table(&mut storage.tx, table, mode, true)
             })?;
             let schema = session.stored_schema(table)?;
             f(session, &schema, activation)

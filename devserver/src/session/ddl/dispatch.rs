@@ -26,6 +26,8 @@ impl Session {
             _ => false,
         };
         self.check_ddl_allowed(is_temporary)?;
+        self.check_index_options(statement)?;
+        self.check_azure(statement)?;
         self.with_names_locked(statement, |session| session.run_locked_ddl(statement, activation))
     }
 

@@ -12,8 +12,22 @@ use crate::execute::activation::Activation;
 use crate::session::client_session::Session;
 use crate::session::ddl::cannot_find::cannot_find;
 use crate::session::ddl::foreign_key;
-use crate::storage::{CLUSTERED, Index, IndexOptions, Lifetime, ObjectId, Statistics, TableSchema, Uniqueness, fold};
+use crate::storage::{
+    CLUSTERED, Index, IndexOptions, Lifetime, LockMode, ObjectId, Statistics, TableSchema, Uniqueness, fold,
+};
 use crate::tsql::ast::{AlterIndex, AlterIndexAction, CreateIndex, CreateStatistics, IndexOption, ObjectName};
+
+/// Whether the table stays as it is beside the index: nobody may change it meanwhile, but read it.
+///
+/// "An offline index operation that creates, rebuilds, or drops a clustered index, or rebuilds or drops a nonclustered
+/// index, acquires a Schema modification (Sch-M) lock on the table. … An offline index operation that creates a
+/// nonclustered index acquires a Shared (S) lock on the table" ("CREATE INDEX", MicrosoftDocs/sql-docs,
+/// docs/t-sql/statements/create-index-transact-sql.md). An online one takes the same locks at its end ("How online
+/// index operations work", docs/relational-databases/indexes/how-online-index-operations-work.md), and here it begins
+/// and ends at once.
+pub(crate) fn only_adds_index(create: &CreateIndex) -> bool {
+    !create.clustered && !create.options.contains(&IndexOption::DropExisting(true))
+}
 
 impl Session {
     /// The table of a CREATE INDEX or CREATE STATISTICS, which this user may alter.
@@ -71,7 +85,8 @@ impl Session {
 
     pub(crate) fn create_index(&mut self, create: &CreateIndex, activation: &mut Activation) -> SqlResult<()> {
         let table = self.table_to_index(&create.table)?;
-        self.under_table_lock(table, activation, |session, schema, activation| {
+        let mode = if only_adds_index(create) { LockMode::Shared } else { LockMode::SchemaModification };
+        self.under_table_lock_of(mode, table, activation, |session, schema, activation| {
             session.create_index_of(table, schema, create, activation)
         })?;
         self.note_table_change(table);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::bind::binder::Binder;
+use crate::bind::name::in_another_database;
 use crate::catalog::catalog::already_there;
 use crate::catalog::principal::SecurableId;
 use crate::error::{SqlError, SqlResult};
@@ -35,7 +36,11 @@ impl Session {
     /// The schema an object is created in: it must be there, and the user may change it.
     pub(crate) fn schema_for(&self, name: &ObjectName) -> SqlResult<Arc<str>> {
         if name.server.is_some() || name.database.as_ref().is_some_and(|name| fold(name) != fold(&self.database.name)) {
-            return Err(SqlError::not_supported("creating objects in another database"));
+            let product = self.engine.product();
+            return Err(match product.is_azure() {
+                true => in_another_database(name, product),
+                false => SqlError::not_supported("creating objects in another database"),
+            });
         }
         let schema = name.schema.clone().unwrap_or_else(|| Arc::clone(&self.state.default_schema));
         self.check_alter_schema(&schema)?;

@@ -9,6 +9,7 @@ use crate::error::SqlResult;
 use crate::execute::activation::Activation;
 use crate::plan::cell::Uses;
 use crate::session::client_session::Session;
+use crate::session::ddl::index::only_adds_index;
 use crate::storage::{CatalogName, LockMode, ObjectId, fold};
 use crate::tsql::ast::{Drop, DropKind, ObjectName, StatementKind};
 
@@ -109,6 +110,9 @@ impl Session {
                 Some(schema) => self.lock_name(CatalogName::object(&schema, &create.name.name)),
                 None => Ok(()),
             },
+            StatementKind::CreateIndex(create) if only_adds_index(create) => {
+                self.lock_existing_name_with(&create.table, LockMode::Shared).map(|_| ())
+            }
             StatementKind::CreateIndex(create) => self.lock_existing_name(&create.table).map(|_| ()),
             StatementKind::CreateStatistics(create) => self.lock_existing_name(&create.table).map(|_| ()),
             StatementKind::AlterTable(alter) => self.lock_existing_name(&alter.table).map(|_| ()),
@@ -164,7 +168,7 @@ impl Session {
                 let Some(target) = find(self) else { break };
                 // Gone in between: then the trigger goes as well.
                 let Some((target_schema, target_name)) = self.name_of_target(target) else { continue };
-                if !self.lock_table_and_name(&target_schema, &target_name)? {
+                if !self.lock_table_and_name(&target_schema, &target_name, LockMode::SchemaModification)? {
                     self.lock_name(CatalogName::object(&target_schema, &target_name))?;
                 }
                 // While it waited the name may have come to mean something else.
@@ -206,12 +210,17 @@ impl Session {
 
     /// The name of an object that there is, in the first schema that has one; that schema.
     pub(crate) fn lock_existing_name(&mut self, name: &ObjectName) -> SqlResult<Option<Arc<str>>> {
+        self.lock_existing_name_with(name, LockMode::SchemaModification)
+    }
+
+    /// A table gets this lock before its name. With S it gets a further index, no more.
+    fn lock_existing_name_with(&mut self, name: &ObjectName, table_mode: LockMode) -> SqlResult<Option<Arc<str>>> {
         let is_elsewhere = name.database.as_ref().is_some_and(|other| fold(other) != fold(&self.database.name));
         if is_elsewhere || name.server.is_some() || name.name.starts_with('#') {
             return Ok(None);
         }
         for schema in self.schemas_of(name) {
-            let is_there = self.lock_table_and_name(&schema, &name.name)?
+            let is_there = self.lock_table_and_name(&schema, &name.name, table_mode)?
                 || self.lock_if_there(CatalogName::object(&schema, &name.name), || {
                     self.database.catalog.read().object(&schema, &name.name).is_some()
                 })?;
@@ -224,7 +233,7 @@ impl Session {
 
     /// The lock on a table comes before that on its name, so that a transaction that has used the table, for whose end
     /// this one waits, can go on using it. False if there is no such table.
-    fn lock_table_and_name(&mut self, schema: &str, name: &str) -> SqlResult<bool> {
+    fn lock_table_and_name(&mut self, schema: &str, name: &str, table_mode: LockMode) -> SqlResult<bool> {
         let full_name = CatalogName::object(schema, name);
         let find = |session: &Session| session.database.storage.latch().find_table(schema, name);
         loop {
@@ -232,9 +241,16 @@ impl Session {
             let Some(table) = find(self) else { return Ok(false) };
             self.with_run(Uses::Database, &mut Activation::default(), |run| {
                 let storage = run.storage()?;
-                storage.latch.lock_table(&mut storage.tx, table, LockMode::SchemaModification, true)
+                storage.latch.lock_table(&mut storage.tx, table, table_mode, true)
             })?;
             // While it waited the name may have come to mean something else.
+            if table_mode == LockMode::Shared {
+                if find(self) == Some(table) {
+                    self.with_names(|latch, tx| latch.lock_name_for_index(tx, full_name, table))?;
+                    return Ok(true);
+                }
+                continue;
+            }
             if find(self) == Some(table) && self.lock_if_there(full_name.clone(), || find(self) == Some(table))? {
                 return Ok(true);
             }

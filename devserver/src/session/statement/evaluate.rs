@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use crate::error::{SqlError, SqlResult};
+use crate::error::{STALE_PLAN, SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::execute::frame::{Frame, Run, Storage};
 use crate::plan::batch::CompiledBatch;
-use crate::plan::cell::{Cell, Plan, Uses};
+use crate::plan::cell::{BoundPlan, Cell, Plan, Uses};
 use crate::session::client_session::Session;
 use crate::session::outcome::Origin;
 use crate::tsql::ast::IsolationLevel;
@@ -69,11 +69,28 @@ impl Session {
         compiled: &CompiledBatch,
         activation: &mut Activation,
     ) -> Result<Value, (SqlError, Origin)> {
-        let bound = self.bound(cell, compiled).map_err(|error| (error, Origin::Binding))?;
-        self.check_permissions(&bound.needs).map_err(|error| (error, Origin::Statement))?;
-        let Plan::Scalar(scalar) = &bound.plan else { unreachable!("the cell was made for an expression") };
-        self.with_run(bound.uses, activation, |run| scalar.eval(run, &mut Frame::of(&bound)))
-            .map_err(|error| (error, Origin::Statement))
+        self.with_newest_plan(cell, compiled, |session, bound| {
+            let Plan::Scalar(scalar) = &bound.plan else { unreachable!("the cell was made for an expression") };
+            session.with_run(bound.uses, activation, |run| scalar.eval(run, &mut Frame::of(bound)))
+        })
+    }
+
+    /// Evaluates a cell; again if another session has dropped an index that its plan uses.
+    fn with_newest_plan<T>(
+        &mut self,
+        cell: &Cell,
+        compiled: &CompiledBatch,
+        mut evaluate: impl FnMut(&mut Session, &BoundPlan) -> SqlResult<T>,
+    ) -> Result<T, (SqlError, Origin)> {
+        loop {
+            let version = self.version();
+            let bound = self.bound(cell, compiled).map_err(|error| (error, Origin::Binding))?;
+            self.check_permissions(&bound.needs).map_err(|error| (error, Origin::Statement))?;
+            match evaluate(self, &bound) {
+                Err(error) if error.number == STALE_PLAN && self.version() != version => {}
+                result => return result.map_err(|error| (error, Origin::Statement)),
+            }
+        }
     }
 
     pub(crate) fn eval_condition(
@@ -82,11 +99,10 @@ impl Session {
         compiled: &CompiledBatch,
         activation: &mut Activation,
     ) -> Result<bool, (SqlError, Origin)> {
-        let bound = self.bound(cell, compiled).map_err(|error| (error, Origin::Binding))?;
-        self.check_permissions(&bound.needs).map_err(|error| (error, Origin::Statement))?;
-        let Plan::Condition(condition) = &bound.plan else { unreachable!("the cell was made for a condition") };
-        self.with_run(bound.uses, activation, |run| condition.holds(run, &mut Frame::of(&bound)))
-            .map_err(|error| (error, Origin::Statement))
+        self.with_newest_plan(cell, compiled, |session, bound| {
+            let Plan::Condition(condition) = &bound.plan else { unreachable!("the cell was made for a condition") };
+            session.with_run(bound.uses, activation, |run| condition.holds(run, &mut Frame::of(bound)))
+        })
     }
 
     /// The value of an EXEC argument with its type.

@@ -50,7 +50,7 @@ impl Session {
         }
         if let Some(tx) = self.tx.take() {
             let id = tx.id();
-            self.database.storage.latch().commit(tx);
+            self.commit(tx);
             if self.transaction_announced {
                 out.writer().transaction_committed(id);
             }
@@ -139,9 +139,18 @@ impl Session {
             return;
         }
         if let Some(tx) = self.tx.take() {
-            self.database.storage.latch().commit(tx);
+            self.commit(tx);
         }
         self.forget_transaction();
+    }
+
+    /// Whoever finds the new state of a table compiles anew: others may have read it without its new index.
+    fn commit(&self, tx: Transaction) {
+        let mut latch = self.database.storage.latch();
+        latch.commit(tx);
+        if self.has_changed_schema {
+            self.database.changed();
+        }
     }
 
     /// Runs a statement of several steps as one: what was done is taken back if a step fails.

@@ -200,8 +200,44 @@ fn azure_sql_database_knows_one_database_and_calls_it_by_another_id() {
     );
     ok(&mut s, "USE readpast");
     assert_eq!(errors(&mut s, "USE master"), [40508]);
-    assert_eq!(errors(&mut s, "SELECT 1 FROM other.dbo.t"), [40515]);
-    assert_eq!(errors(&mut s, "SELECT 1 FROM master.sys.databases"), [40515]);
+    for sql in [
+        "SELECT 1 FROM other.dbo.t",
+        "SELECT 1 FROM master.sys.databases",
+        "SELECT 1 FROM [server].readpast.dbo.t",
+        "EXEC other.dbo.p",
+        "EXEC msdb.dbo.sp_add_job @job_name = N'nightly'",
+        "EXEC master..sp_executesql N'SELECT 1'",
+        "CREATE TABLE other.dbo.t (a int)",
+    ] {
+        assert_eq!(errors(&mut s, sql), [40515], "{sql}");
+    }
+    assert_eq!(errors(&mut s, "SELECT name FROM tempdb.sys.procedures"), [59000]);
+    assert_eq!(rows(&mut s, "SELECT COUNT(*) FROM readpast.sys.tables"), ["ROW(Int(0))"]);
+}
+
+// Sources: "T-SQL differences between SQL Server and Azure SQL Database",
+// azure-sql/database/transact-sql-tsql-differences-sql-server.md; "CREATE LOGIN" and "CREATE DATABASE",
+// docs/t-sql/statements/; "IS_SRVROLEMEMBER",
+// docs/t-sql/functions/is-srvrolemember-transact-sql.md.
+#[test]
+fn azure_sql_database_keeps_databases_apart() {
+    let options = EngineOptions { product: Product::AZURE_SQL_DATABASE, ..EngineOptions::default() };
+    let e = Engine::new(options);
+    let mut s = login(&e, "sa", "");
+    let mut master = login_to(&e, "sa", "", "master");
+    for sql in ["CREATE LOGIN a WITH PASSWORD = 'p'", "ALTER LOGIN a WITH PASSWORD = 'q'", "DROP LOGIN a"] {
+        assert_eq!(errors(&mut s, sql), [5001], "{sql}");
+        ok(&mut master, sql);
+    }
+    for sql in ["CREATE DATABASE other", "ALTER DATABASE other SET READ_ONLY", "DROP DATABASE other"] {
+        let is_set = sql.starts_with("ALTER");
+        assert_eq!(errors(&mut s, sql), [if is_set { 59000 } else { 5001 }], "{sql}");
+        ok(&mut master, sql);
+    }
+    for sql in ["CREATE LOGIN [D\\w] FROM WINDOWS", "ALTER DATABASE CURRENT SET RECOVERY SIMPLE", "EXEC sp_configure"] {
+        assert_eq!(errors(&mut s, sql), [59000], "{sql}");
+    }
+    assert_eq!(rows(&mut s, "SELECT IS_SRVROLEMEMBER('sysadmin'), IS_SRVROLEMEMBER('none')"), ["ROW(Int(0), Null)"]);
 }
 
 // Sources: "ALTER DATABASE compatibility level",
@@ -222,6 +258,9 @@ fn the_compatibility_level_decides_which_functions_there_are() {
             let expected: &[i32] = if error == 0 { &[] } else { &[error] };
             assert_eq!(errors(&mut s, sql), expected, "{sql} at {level_now}");
         }
+    }
+    for level in [100, 110] {
+        assert_eq!(errors(&mut s, &format!("ALTER DATABASE CURRENT SET COMPATIBILITY_LEVEL = {level}")), [59000]);
     }
     for level in [90, 125, 170] {
         assert_eq!(errors(&mut s, &format!("ALTER DATABASE CURRENT SET COMPATIBILITY_LEVEL = {level}")), [15048]);

@@ -2,7 +2,6 @@
 
 use crate::tds::login::{FEATURE_FEDERATED_AUTHENTICATION, Login, Proof};
 use crate::tds::packet::{DEFAULT_PACKET_SIZE, put_b_varchar};
-use crate::tds::prelogin::SERVER_VERSION;
 use crate::tds::token::number::{
     ENVIRONMENT_BEGIN_TRANSACTION, ENVIRONMENT_COLLATION, ENVIRONMENT_COMMIT_TRANSACTION, ENVIRONMENT_DATABASE,
     ENVIRONMENT_LANGUAGE, ENVIRONMENT_PACKET_SIZE, ENVIRONMENT_RESET_DONE, ENVIRONMENT_ROLLBACK_TRANSACTION,
@@ -55,11 +54,12 @@ impl ResponseWriter {
     }
 
     /// The login was accepted: LOGINACK, the session's environment, and from the next answer on its packet size.
-    pub(crate) fn login_accepted(&mut self, login: &Login, database: &str, spid: u16) {
+    /// `server_version` is as in PRELOGIN.
+    pub(crate) fn login_accepted(&mut self, login: &Login, database: &str, spid: u16, server_version: [u8; 4]) {
         self.put_database(database, "", 2);
         self.put_environment(ENVIRONMENT_COLLATION, &collation_bytes(), &[0]);
         self.put_language("");
-        self.put_login_ack(login.tds_version);
+        self.put_login_ack(login.tds_version, server_version);
         let old_size = DEFAULT_PACKET_SIZE.to_string();
         let new_size = login.packet_size.to_string();
         self.put_environment(ENVIRONMENT_PACKET_SIZE, &name_bytes(&new_size), &name_bytes(&old_size));
@@ -115,14 +115,14 @@ impl ResponseWriter {
         self.end_sized_token(length_at);
     }
 
-    fn put_login_ack(&mut self, tds_version: u32) {
+    fn put_login_ack(&mut self, tds_version: u32, server_version: [u8; 4]) {
         const INTERFACE_TSQL: u8 = 1;
         let length_at = self.begin_sized_token(TOKEN_LOGIN_ACK);
         self.tokens.push(INTERFACE_TSQL);
         // Here, unlike in LOGIN7, the most significant byte comes first.
         self.tokens.extend_from_slice(&tds_version.to_be_bytes());
         put_b_varchar(&mut self.tokens, PROGRAM_NAME);
-        self.tokens.extend_from_slice(&SERVER_VERSION);
+        self.tokens.extend_from_slice(&server_version);
         self.end_sized_token(length_at);
     }
 }

@@ -282,7 +282,7 @@ async fn a_login_tells_its_session_and_its_database() {
         bytes[at + 4]
     };
     let writing = tokio::task::spawn_blocking(move || {
-        out.login_accepted(&login, "db", 0x1234);
+        out.login_accepted(&login, "db", 0x1234, [16, 0, 3, 232]);
         assert_eq!(state_of_5701(&out.tokens), 2);
         out.finish();
         out.database_changed("master", "db");

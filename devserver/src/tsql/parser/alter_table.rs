@@ -1,6 +1,7 @@
 //! ALTER TABLE.
 
 use crate::error::SqlResult;
+use crate::tsql::ast::index::IndexOption;
 use crate::tsql::ast::module::SwitchTriggers;
 use crate::tsql::ast::statement::StatementKind;
 use crate::tsql::ast::table::{
@@ -128,7 +129,9 @@ impl Parser<'_> {
         let data_type = self.type_name()?;
         let collation = if self.accept("COLLATE") { Some(self.identifier()?) } else { None };
         let nullable = self.nullability()?;
-        self.with_index_options()?;
+        if self.with_index_options()?.contains(&IndexOption::Online(true)) {
+            return Err(self.unsupported("ALTER COLUMN … WITH (ONLINE = ON)"));
+        }
         Ok(AlterTableAction::AlterColumn { name, data_type, collation, nullable })
     }
 

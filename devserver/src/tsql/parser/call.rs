@@ -10,6 +10,11 @@ use crate::value::datetime::DatePart;
 /// Functions that mean nothing without OVER.
 const WINDOW_ONLY: &[&str] = &["ROW_NUMBER", "FIRST_VALUE"];
 
+/// Functions that have words and colons among their arguments, in this version or a later one: FROM, LEADING,
+/// RETURNING, NULL ON NULL, ORDER BY (docs/t-sql/functions/).
+const WITH_CLAUSES: &[&str] =
+    &["JSON_ARRAY", "JSON_ARRAYAGG", "JSON_OBJECT", "JSON_OBJECTAGG", "JSON_QUERY", "JSON_VALUE", "TRIM"];
+
 impl Parser<'_> {
     /// The parentheses of a function call and what may follow them.
     pub(super) fn call(&mut self, name: ObjectName) -> SqlResult<Expr> {
@@ -29,15 +34,25 @@ impl Parser<'_> {
             let has_schema = call.name.schema.is_some();
             call.arguments = self.comma_list(if has_schema { Self::function_argument } else { Self::expression })?;
         }
+        let function = call.name.name.to_ascii_uppercase();
+        let is_built_in = call.name.schema.is_none();
+        if is_built_in && !self.is_symbol(Symbol::RightParen) && WITH_CLAUSES.contains(&function.as_str()) {
+            return Err(self.unsupported(format!("clauses among the arguments of {function}")));
+        }
         self.expect_symbol(Symbol::RightParen)?;
+        if self.is_one_of(&["IGNORE", "RESPECT"]) && self.is_ahead(1, "NULLS") {
+            return Err(self.unsupported(format!("{} NULLS", self.keyword())));
+        }
+        if is_built_in && function == "REGEXP_LIKE" {
+            return Err(self.unsupported("the function REGEXP_LIKE"));
+        }
         if self.is("WITHIN") && self.is_ahead(1, "GROUP") {
             return Err(self.unsupported("WITHIN GROUP"));
         }
         if self.is("OVER") {
             call.over = Some(self.over()?);
         }
-        let function = call.name.name.to_ascii_uppercase();
-        if call.over.is_none() && call.name.schema.is_none() && WINDOW_ONLY.contains(&function.as_str()) {
+        if call.over.is_none() && is_built_in && WINDOW_ONLY.contains(&function.as_str()) {
             let message = format!("The function '{}' must have an OVER clause.", call.name.name);
             return Err(self.error(10753, message).at_line(line));
         }

@@ -157,6 +157,9 @@ impl Parser<'_> {
             return Ok(Either::Value(value));
         }
         let negated = self.accept("NOT");
+        if self.is("DISTINCT") {
+            return Err(self.unsupported("IS DISTINCT FROM"));
+        }
         self.expect("NULL")?;
         Ok(Either::Condition(Box::new(Predicate::IsNull { negated, value: *value })))
     }

@@ -41,6 +41,9 @@ impl Parser<'_> {
             };
             self.count_operator()?;
             self.advance();
+            if op == BinaryOp::BitOr && self.is_symbol(Symbol::Pipe) {
+                return Err(self.unsupported("the operator ||"));
+            }
             let first = self.operand()?;
             let right = self.rest_of_product(first)?;
             left = Expr::Binary { op, left: Box::new(left), right: Box::new(right) };
@@ -204,7 +207,7 @@ impl Parser<'_> {
                 })))
             }
             "IDENTITY" if self.is_symbol_ahead(1, Symbol::LeftParen) => Err(self.unsupported("the function IDENTITY")),
-            "IDENTITYCOL" | "ROWGUIDCOL" => Err(self.unsupported(keyword)),
+            "CURRENT_DATE" | "IDENTITYCOL" | "ROWGUIDCOL" => Err(self.unsupported(keyword)),
             _ => Err(self.unexpected()),
         }
     }

@@ -150,7 +150,10 @@ impl Parser<'_> {
             if !p.is_one_of(&["ONLINE", "MAXDOP"]) {
                 return Err(p.unexpected());
             }
-            p.index_option().map(|_| ())
+            match p.index_option()? {
+                IndexOption::Online(true) => Err(p.unsupported("ONLINE = ON of what is dropped")),
+                _ => Ok(()),
+            }
         })?;
         Ok(())
     }

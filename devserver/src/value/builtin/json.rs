@@ -8,7 +8,7 @@ use crate::value::builtin::definition::Arity::Exactly;
 use crate::value::builtin::definition::{Arguments, Builtin};
 use crate::value::builtin::result::always_int;
 use crate::value::convert::text::utf16_length;
-use crate::value::units;
+use crate::value::units::{RESERVED, from_units, units};
 use crate::value::values::Value;
 
 pub(super) const FUNCTIONS: &[Builtin] = &[Builtin::new("ISJSON", Exactly(1), always_int, is_json)];
@@ -49,12 +49,15 @@ pub struct Item<'a> {
 
 impl<'a> Item<'a> {
     /// A scalar as text; `None` for null, objects and arrays.
-    pub fn scalar(&self) -> Option<String> {
-        match self.kind {
-            Kind::Text => Some(unescape(self.text)),
+    ///
+    /// # Errors
+    /// A refusal of [`RESERVED`] text.
+    pub fn scalar(&self) -> SqlResult<Option<String>> {
+        Ok(match self.kind {
+            Kind::Text => Some(unescape(self.text)?),
             Kind::Number | Kind::Boolean => Some(self.text.to_string()),
             Kind::Null | Kind::Object | Kind::Array => None,
-        }
+        })
     }
 
     pub fn is_composite(&self) -> bool {
@@ -74,7 +77,7 @@ impl<'a> Item<'a> {
                 return Ok(children);
             }
             let key = if self.kind == Kind::Object {
-                let key = unescape(scanner.string()?);
+                let key = unescape(scanner.string()?)?;
                 scanner.blanks();
                 scanner.expect(b':')?;
                 Some(key)
@@ -276,15 +279,18 @@ impl<'a> Scanner<'a> {
 }
 
 /// The text of a JSON string that the scanner has passed.
-fn unescape(text: &str) -> String {
+///
+/// # Errors
+/// A refusal of [`RESERVED`] text.
+fn unescape(text: &str) -> SqlResult<String> {
     if !text.contains('\\') {
-        return text.to_string();
+        return Ok(text.to_string());
     }
     let mut unescaped: Vec<u16> = Vec::with_capacity(text.len());
     let mut characters = text.chars();
     while let Some(character) = characters.next() {
         if character != '\\' {
-            unescaped.extend(units::units(character.encode_utf8(&mut [0; 4])));
+            unescaped.extend(units(character.encode_utf8(&mut [0; 4])));
             continue;
         }
         let unit = match characters.next() {
@@ -302,7 +308,7 @@ fn unescape(text: &str) -> String {
         };
         unescaped.push(unit);
     }
-    units::from_units(unescaped.iter().copied()).unwrap_or_else(|| String::from_utf16_lossy(&unescaped))
+    from_units(unescaped).ok_or_else(|| SqlError::not_supported(RESERVED))
 }
 
 #[cfg(test)]
@@ -324,7 +330,8 @@ mod tests {
     fn escapes_and_exact_numbers() {
         let text = r#"{"k\u0065y": "a\"\u20AC\ud83d\ude00\n", "n": 1.50e+03, "t": true, "z": null, "o": [1, 2]}"#;
         let found = document(text).unwrap().children().unwrap();
-        let scalars: Vec<_> = found.iter().map(|(key, item)| (key.as_deref().unwrap(), item.scalar())).collect();
+        let scalars: Vec<_> =
+            found.iter().map(|(key, item)| (key.as_deref().unwrap(), item.scalar().unwrap())).collect();
         let some = |text: &str| Some(text.to_owned());
         assert_eq!(scalars[..3], [("key", some("a\"€😀\n")), ("n", some("1.50e+03")), ("t", some("true"))]);
         assert_eq!(scalars[3..], [("z", None), ("o", None)]);

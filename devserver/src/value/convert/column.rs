@@ -21,8 +21,15 @@ pub enum AssignError {
 impl AssignError {
     /// The error to report: 2628 with the names filled in, or the conversion's error. `table` is
     /// `database.schema.table`.
-    pub fn for_column(self, table: &str, column: &str) -> SqlError {
+    ///
+    /// "For database compatibility level 140 or lower versions, error message 2628 remains an opt-in error message"
+    /// ("ALTER DATABASE SCOPED CONFIGURATION", MicrosoftDocs/sql-docs,
+    /// docs/t-sql/statements/alter-database-scoped-configuration-transact-sql.md): then it is 8152.
+    pub fn for_column(self, table: &str, column: &str, compatibility_level: u8) -> SqlError {
         match self {
+            AssignError::Truncation { .. } if compatibility_level < 150 => {
+                SqlError::new(8152, "String or binary data would be truncated.")
+            }
             AssignError::Truncation { kept } => SqlError::new(
                 2628,
                 format!(

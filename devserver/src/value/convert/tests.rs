@@ -127,7 +127,7 @@ fn text_is_cut_and_filled_up_by_cast() {
 
 #[test]
 fn a_column_takes_no_text_that_is_too_long() {
-    let error = assign(text("abcdef"), varchar(6), varchar(3)).unwrap_err().for_column("db.dbo.t", "c");
+    let error = assign(text("abcdef"), varchar(6), varchar(3)).unwrap_err().for_column("db.dbo.t", "c", 150);
     assert_eq!(error.number, 2628);
     assert_eq!(
         error.message,

@@ -818,7 +818,7 @@ GO
 -- 102
 SELECT a FROM t LIMIT 1
 GO
--- 102
+-- 59000
 SELECT a || b FROM t
 GO
 -- 102

@@ -1,0 +1,53 @@
+//! What Azure SQL Database does not let a statement do.
+//!
+//! Sources: "T-SQL differences between SQL Server and Azure SQL Database" (MicrosoftDocs/sql-docs,
+//! azure-sql/database/transact-sql-tsql-differences-sql-server.md); "CREATE LOGIN"
+//! (docs/t-sql/statements/create-login-transact-sql.md), Azure SQL Database: "you must be connected to the master
+//! database to create a login"; "CREATE DATABASE" (create-database-transact-sql.md); 5001:
+//! docs/relational-databases/errors-events/database-engine-events-and-errors-5000-to-5999.md.
+
+use crate::catalog::server::MASTER;
+use crate::error::{SqlError, SqlResult};
+use crate::session::client_session::Session;
+use crate::storage::fold;
+use crate::tsql::ast::{AlterDatabase, DropKind, StatementKind};
+
+impl Session {
+    pub(crate) fn check_azure(&self, statement: &StatementKind) -> SqlResult<()> {
+        if !self.engine.product().is_azure() {
+            return Ok(());
+        }
+        match statement {
+            StatementKind::CreateLogin { name, password: None, .. } if name.contains('\\') => {
+                Err(SqlError::not_supported("a login of Windows in Azure SQL Database"))
+            }
+            StatementKind::CreateLogin { .. }
+            | StatementKind::AlterLogin { .. }
+            | StatementKind::CreateDatabase { .. } => self.check_in_master(),
+            StatementKind::Drop(drop) if matches!(drop.kind, DropKind::Login | DropKind::Database) => {
+                self.check_in_master()
+            }
+            StatementKind::AlterDatabase(alter) => self.check_azure_database(alter),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_in_master(&self) -> SqlResult<()> {
+        if self.database.id == MASTER {
+            return Ok(());
+        }
+        Err(SqlError::new(5001, "User must be in the master database."))
+    }
+
+    /// Not supported: "syntax for backup, restore, Always On, database mirroring, log shipping, recovery models".
+    fn check_azure_database(&self, alter: &AlterDatabase) -> SqlResult<()> {
+        let is_here = alter.name.as_ref().is_none_or(|name| fold(name) == fold(&self.database.name));
+        if !is_here && self.database.id != MASTER {
+            return Err(SqlError::not_supported("ALTER DATABASE of another database in Azure SQL Database"));
+        }
+        if alter.options.iter().any(|option| &*option.name == "RECOVERY") {
+            return Err(SqlError::not_supported("ALTER DATABASE … SET RECOVERY in Azure SQL Database"));
+        }
+        Ok(())
+    }
+}
