@@ -1,7 +1,5 @@
 //! SELECT, INSERT, UPDATE, DELETE and MERGE, also INSERT … EXEC: bound, run with their triggers, told to the client.
 
-use std::sync::Arc;
-
 use crate::error::{NOT_SUPPORTED, STALE_PLAN, SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::execute::frame::Frame;
@@ -9,14 +7,13 @@ use crate::execute::insert::CapturedRows;
 use crate::execute::statement_result::StatementResult;
 use crate::execute::{delete, insert, merge, select_into, select_statement, update};
 use crate::plan::batch::{CompiledBatch, ExecuteStep};
-use crate::plan::cell::{BoundPlan, Cell, Plan, Uses};
+use crate::plan::cell::{BoundPlan, Cell, Plan};
 use crate::plan::query::TableLocation;
 use crate::plan::select_statement::SelectStatementPlan;
 use crate::session::client_session::Session;
 use crate::session::outcome::{Control, Origin, SimpleFailure};
 use crate::session::output::Output;
 use crate::session::statement::set_options_error::wrong_set_options;
-use crate::storage::LockMode;
 use crate::tds::token::DoneKind;
 use crate::value::Value;
 
@@ -41,9 +38,6 @@ impl Session {
                 // such a statement again. It has been taken back as a whole.
                 Err(SimpleFailure::Error(error, _))
                     if error.number == STALE_PLAN && is_repeatable && self.version() != version => {}
-                Err(SimpleFailure::Error(error, origin)) if error.number == STALE_PLAN && !is_repeatable => {
-                    return Err(SimpleFailure::Error(target_altered(), origin));
-                }
                 result => return result,
             }
         }
@@ -221,10 +215,8 @@ impl Session {
         self.statement_done(out, kind, Some(count));
     }
 
-    #[allow(clippy::too_many_arguments)] // An INSERT, what it executes, and where both stand.
     fn insert_what_it_gives(
         &mut self,
-        plan: &Plan,
         cell: &Cell,
         execute: &ExecuteStep,
         line: u32,
@@ -238,31 +230,9 @@ impl Session {
         let rows = out.end_capture();
         self.state.in_insert_exec = false;
         match executed {
-            Ok(_) if self.has_other_target(plan) => Err(SimpleFailure::Error(target_altered(), Origin::Statement)),
             Ok(_) => self.run_query_step(cell, Some(rows), line, compiled, activation, out),
             Err(failure) => Err(SimpleFailure::Passed(failure)),
         }
-    }
-
-    /// Nobody else alters the target while the procedure runs: queries that are executed hold Sch-S.
-    ///
-    /// Source: "Transaction locking and row versioning guide", schema locks (MicrosoftDocs/sql-docs,
-    /// docs/relational-databases/sql-server-transaction-locking-and-row-versioning-guide.md).
-    fn keep_target(&mut self, plan: &Plan) -> SqlResult<()> {
-        let Plan::Insert(plan) = plan else { return Ok(()) };
-        let TableLocation::Stored(table) = plan.target.table.place else { return Ok(()) };
-        self.with_run(Uses::Database, &mut Activation::default(), |run| {
-            let storage = run.storage()?;
-            storage.latch.lock_table(&mut storage.tx, table, LockMode::SchemaStability, true)
-        })
-    }
-
-    /// Whether the target of an INSERT is another table than when the INSERT was bound; one that is gone is missed when
-    /// it is bound again.
-    fn has_other_target(&self, plan: &Plan) -> bool {
-        let Plan::Insert(plan) = plan else { return false };
-        let TableLocation::Stored(table) = plan.target.table.place else { return false };
-        self.database.storage.latch().schema(table).is_some_and(|now| !Arc::ptr_eq(now, &plan.target.table.schema))
     }
 
     pub(crate) fn run_insert_execute(
@@ -280,30 +250,22 @@ impl Session {
         }
         // Bound before the procedure runs: a wrong target must not be noticed only afterwards.
         let bound = self.bound(cell, compiled).map_err(binding_failure)?;
+        if !matches!(&bound.plan, Plan::Insert(plan) if matches!(plan.target.table.place, TableLocation::Variable(_))) {
+            return Err(SqlError::not_supported("INSERT … EXEC into anything but a table variable").into());
+        }
         // Everything the procedure does belongs to the INSERT: it runs in a transaction, and can commit only its own.
         let began = self.tx.is_none();
         if began {
             self.tx = Some(self.new_transaction());
             self.state.transaction_count = 1;
         }
-        let kept = self.keep_target(&bound.plan).and_then(|()| self.bound(cell, compiled));
-        let result = match kept {
-            Ok(bound) => self.insert_what_it_gives(&bound.plan, cell, execute, line, compiled, activation, out),
-            Err(error) => Err(binding_failure(error)),
-        };
+        let result = self.insert_what_it_gives(cell, execute, line, compiled, activation, out);
         if began && self.tx.is_some() {
             let keep = result.is_ok() && !self.state.doomed;
             self.end_inner_transaction(keep);
         }
         result.map(|()| Control::Next)
     }
-}
-
-/// Source: "Database Engine events and errors (0 to 999)" (MicrosoftDocs/sql-docs,
-/// docs/relational-databases/errors-events/database-engine-events-and-errors-0-to-999.md).
-fn target_altered() -> SqlError {
-    SqlError::new(556, "INSERT EXEC failed because the stored procedure altered the schema of the target table.")
-        .state(2)
 }
 
 fn of_a_change(failure: SimpleFailure, is_change: bool) -> SimpleFailure {

@@ -299,6 +299,7 @@ fn statements_that_no_queue_needs_are_refused_by_name() {
         "RAISERROR ('a', 16, 1) WITH NOWAIT, SETERROR",
         "DBCC CHECKIDENT (t)",
         "SET TEXTSIZE 100",
+        "CREATE TABLE #t (a int); INSERT #t EXEC ('SELECT 1')",
         "SET STATISTICS IO OFF",
         "CREATE TABLE ##t (a int)",
         "CREATE PROCEDURE #p AS SELECT 1",

@@ -10,8 +10,8 @@ use crate::value::Value;
 const TABLE_NULL: u16 = 0xFFFF;
 pub(super) const TABLE_END: u8 = 0x00;
 pub(super) const TABLE_ROW: u8 = 0x01;
-pub(super) const TABLE_ORDER_UNIQUE: u8 = 0x10;
-pub(super) const TABLE_COLUMN_ORDER: u8 = 0x11;
+const TABLE_ORDER_UNIQUE: u8 = 0x10;
+const TABLE_COLUMN_ORDER: u8 = 0x11;
 const COLUMN_DEFAULT: u16 = 0x0200;
 
 /// SQL Server's limit of columns in a table.
@@ -76,39 +76,14 @@ fn read_table_columns(reader: &mut PayloadReader<'_>) -> Result<Vec<(WireType, b
     Ok(columns)
 }
 
-/// The optional parts between columns and rows. Gives the columns that each row carries, in the order it does.
+/// The end of the columns, before which could stand what the client promises of the rows' order. Gives the columns that
+/// each row carries.
 fn read_table_options(reader: &mut PayloadReader<'_>, columns: &[(WireType, bool)]) -> Result<Vec<usize>, ReadError> {
-    let mut order: Vec<usize> = (0..columns.len()).collect();
-    loop {
-        match reader.u8()? {
-            TABLE_END => break,
-            // What the client promises about order and uniqueness helps a plan and changes no result.
-            TABLE_ORDER_UNIQUE => {
-                let count = usize::from(reader.u16()?);
-                reader.bytes(count * 3)?;
-            }
-            TABLE_COLUMN_ORDER => {
-                order = read_column_order(reader, columns.len())?;
-            }
-            _ => return Err(ReadError::InvalidLength(TABLE_TYPE)),
+    match reader.u8()? {
+        TABLE_END => Ok((0..columns.len()).filter(|index| !columns[*index].1).collect()),
+        TABLE_ORDER_UNIQUE | TABLE_COLUMN_ORDER => {
+            Err(ReadError::NotSupported("a table-valued parameter with an order of its rows or columns".to_owned()))
         }
+        _ => Err(ReadError::InvalidLength(TABLE_TYPE)),
     }
-    order.retain(|index| !columns[*index].1);
-    Ok(order)
-}
-
-fn read_column_order(reader: &mut PayloadReader<'_>, column_count: usize) -> Result<Vec<usize>, ReadError> {
-    let count = usize::from(reader.u16()?);
-    if count != column_count {
-        return Err(ReadError::InvalidLength(TABLE_TYPE));
-    }
-    let mut order = Vec::new();
-    for _ in 0..count {
-        let index = usize::from(reader.u16()?).checked_sub(1).ok_or(ReadError::InvalidLength(TABLE_TYPE))?;
-        if index >= column_count || order.contains(&index) {
-            return Err(ReadError::InvalidLength(TABLE_TYPE));
-        }
-        order.push(index);
-    }
-    Ok(order)
 }

@@ -4,7 +4,7 @@ use crate::tds::request::call::{
     BeginTransaction, Request, RpcCall, RpcProcedure, RpcValue, TableColumn, TransactionRequest,
 };
 use crate::tds::request::decode::{BATCH_SEPARATOR, NO_EXECUTE_SEPARATOR, PARAMETER_BY_REF, PARAMETER_DEFAULT, decode};
-use crate::tds::request::table::{TABLE_COLUMN_ORDER, TABLE_END, TABLE_ORDER_UNIQUE, TABLE_ROW};
+use crate::tds::request::table::{TABLE_END, TABLE_ROW};
 use crate::tds::wire_type::number::TABLE_TYPE;
 use crate::tsql::ast::IsolationLevel;
 use crate::value::{Length, SqlType, Value};
@@ -56,11 +56,9 @@ fn rich_call() -> Vec<u8> {
     table.extend_from_slice(&[0, 0, 0, 0, 1, 0, 0x26, 4, 0]);
     table.extend_from_slice(&[0, 0, 0, 0, 0, 2, 0x24, 16, 0]);
     table.extend_from_slice(&[0, 0, 0, 0, 1, 0, 0xE7, 20, 0, 0, 0, 0, 0, 0, 0]);
-    table.extend_from_slice(&[TABLE_ORDER_UNIQUE, 1, 0, 1, 0, 5]);
-    table.extend_from_slice(&[TABLE_COLUMN_ORDER, 3, 0, 3, 0, 2, 0, 1, 0]);
     table.push(TABLE_END);
-    table.extend_from_slice(&[TABLE_ROW, 4, 0, b'a', 0, b'b', 0, 4, 7, 0, 0, 0]);
-    table.extend_from_slice(&[TABLE_ROW, 0xFF, 0xFF, 0]);
+    table.extend_from_slice(&[TABLE_ROW, 4, 7, 0, 0, 0, 4, 0, b'a', 0, b'b', 0]);
+    table.extend_from_slice(&[TABLE_ROW, 0, 0xFF, 0xFF]);
     table.push(TABLE_END);
     body.extend(parameter("@items", 0, &table));
     body.extend(parameter("@late", PARAMETER_DEFAULT, &[0x26, 4, 0]));
