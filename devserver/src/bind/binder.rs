@@ -189,8 +189,7 @@ impl<'a> Binder<'a> {
         columns
     }
 
-    /// The columns of a stored table in a slot, where they are read: those that are not kept stand as their
-    /// expressions.
+    /// The columns of a stored table in a slot, where they are read: computed ones stand as their expressions.
     pub fn visible_columns(&mut self, schema: &TableSchema, slot: usize) -> SqlResult<Vec<VisibleColumn>> {
         let mut columns = Binder::table_columns(schema, slot);
         if schema.columns.iter().any(|column| column.computed.is_some()) {

@@ -1,7 +1,7 @@
 //! Binds computed columns: each stands as its expression wherever it is read.
 //!
-//! "A computed column is a virtual column that is not physically stored in the table." Source: "Specify Computed Columns in a Table" (MicrosoftDocs/sql-docs,
-//! docs/relational-databases/tables/specify-computed-columns-in-a-table.md).
+//! "A computed column is a virtual column that is not physically stored in the table." Source: "Specify Computed Columns
+//! in a Table" (MicrosoftDocs/sql-docs, docs/relational-databases/tables/specify-computed-columns-in-a-table.md).
 
 use std::sync::Arc;
 

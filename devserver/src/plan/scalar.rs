@@ -45,8 +45,7 @@ pub enum Node {
         slot: usize,
         ordinal: usize,
     },
-    /// A computed column that is not kept with the row that stands in a slot: its expression, which is evaluated when
-    /// it is read.
+    /// A computed column of the row that stands in a slot: its expression, which is evaluated when it is read.
     Computed {
         slot: usize,
         ordinal: usize,
@@ -206,7 +205,7 @@ impl Scalar {
         }
     }
 
-    /// The slot and ordinal of a plain column or of a computed one that is not kept.
+    /// The slot and ordinal of a plain column or of a computed one.
     pub fn column_place(&self) -> Option<(usize, usize)> {
         match self.node {
             Node::Computed { slot, ordinal, .. } => Some((slot, ordinal)),
