@@ -51,39 +51,20 @@ fn invalid_operand(name: &str, ty: SqlType) -> SqlError {
 }
 
 /// The separator of STRING_AGG "is an expression of type nvarchar or varchar … It can be literal or variable"
-/// ("STRING_AGG", MicrosoftDocs/sql-docs, docs/t-sql/functions/string-agg-transact-sql.md): 8116, 8733.
+/// ("STRING_AGG", MicrosoftDocs/sql-docs, docs/t-sql/functions/string-agg-transact-sql.md).
 fn check_separator(argument: &Scalar, separator: &Scalar, written: &Expr) -> SqlResult<()> {
-    if is_null(written) {
+    let mut is_constant = true;
+    separator.visit(&mut |node| match node {
+        Node::Constant(_) | Node::Binary(..) | Node::Convert { .. } => {}
+        Node::Function(call) if matches!(call.function.name, "CHAR" | "NCHAR") => {}
+        _ => is_constant = false,
+    });
+    let is_text = separator.ty.is_character() && !separator.ty.is_max();
+    let is_alike = separator.label == CollationLabel::Coercible || separator.label == argument.label;
+    if is_null(written) || is_text && is_alike && (is_constant || matches!(written, Expr::Variable(_))) {
         return Ok(());
     }
-    if !separator.ty.is_character() {
-        let message =
-            format!("Argument data type {} is invalid for argument 2 of string_agg function.", separator.ty.name());
-        return Err(SqlError::new(8116, message));
-    }
-    if matches!(separator.ty, SqlType::VarChar(Length::Max) | SqlType::NVarChar(Length::Max)) {
-        return Err(SqlError::not_supported("a separator of STRING_AGG of a (max) type"));
-    }
-    if !matches!(written, Expr::Variable(_)) {
-        let (mut has_column, mut is_constant) = (false, true);
-        separator.visit(&mut |node| match node {
-            Node::Constant(_) | Node::Binary(..) | Node::Convert { .. } => {}
-            Node::Function(call) if matches!(call.function.name, "CHAR" | "NCHAR") => {}
-            Node::Column { .. } | Node::Computed { .. } => has_column = true,
-            _ => is_constant = false,
-        });
-        if has_column {
-            let message = "Separator parameter for STRING_AGG must be a string literal or variable.";
-            return Err(SqlError::new(8733, message));
-        }
-        if !is_constant {
-            return Err(SqlError::not_supported("a separator of STRING_AGG that is neither constant nor variable"));
-        }
-    }
-    if separator.label != CollationLabel::Coercible && separator.label != argument.label {
-        return Err(SqlError::not_supported("a separator of STRING_AGG with another collation than its text"));
-    }
-    Ok(())
+    Err(SqlError::not_supported("a separator of STRING_AGG that is neither a constant text nor a variable"))
 }
 
 impl Binder<'_> {

@@ -4,12 +4,11 @@
 use crate::bind::binder::Binder;
 use crate::bind::block::Item;
 use crate::bind::conversion::no_text_or_image;
-use crate::bind::name::display_name;
 use crate::error::{SqlError, SqlResult};
 use crate::plan::query::{OutputColumn, OutputSort, SortKey};
 use crate::plan::scalar::Scalar;
 use crate::storage::fold;
-use crate::tsql::ast::{ColumnRef, Expr, Literal, OrderItem, QueryBody, SelectItem};
+use crate::tsql::ast::{Expr, Literal, OrderItem};
 
 fn bad_position(position: usize) -> SqlError {
     SqlError::new(
@@ -19,35 +18,8 @@ fn bad_position(position: usize) -> SqlError {
     .severity(15)
 }
 
-/// The place of a column in the select list of the first query, where it stands there as it is written, table and all:
-/// "the column names or column aliases must be specified in the select list of the first (left-side) query"
-/// ("ORDER BY clause", MicrosoftDocs/sql-docs, docs/t-sql/queries/select-order-by-clause-transact-sql.md).
-fn place_in_first(body: &QueryBody, wanted: &ColumnRef) -> Option<usize> {
-    let select = match body {
-        QueryBody::Select(select) => select,
-        QueryBody::SetOperation { left, .. } => return place_in_first(left, wanted),
-    };
-    let is_meant = |column: &ColumnRef| {
-        let tables = column.table.as_ref().zip(wanted.table.as_ref());
-        fold(&column.name) == fold(&wanted.name)
-            && tables.is_some_and(|(a, b)| fold(&display_name(a)) == fold(&display_name(b)))
-    };
-    for (place, item) in select.items.iter().enumerate() {
-        match item {
-            SelectItem::Expr { expr: Expr::Column(column), alias: None } if is_meant(column) => return Some(place),
-            SelectItem::Expr { .. } => {}
-            SelectItem::Wildcard { .. } | SelectItem::Assign { .. } => return None,
-        }
-    }
-    None
-}
-
-/// ORDER BY of a set operation: by name or position of a result column. `first`: the query on the left.
-pub(super) fn output_sort(
-    order_by: &[OrderItem],
-    columns: &[OutputColumn],
-    first: &QueryBody,
-) -> SqlResult<Vec<OutputSort>> {
+/// ORDER BY of a set operation: by name or position of a result column.
+pub(super) fn output_sort(order_by: &[OrderItem], columns: &[OutputColumn]) -> SqlResult<Vec<OutputSort>> {
     let mut sort = Vec::with_capacity(order_by.len());
     for item in order_by {
         let column = match &item.expr {
@@ -65,20 +37,7 @@ pub(super) fn output_sort(
                     None => return Err(SqlError::new(207, format!("Invalid column name '{}'.", column.name))),
                 }
             }
-            other => {
-                let place = match other {
-                    Expr::Column(column) => place_in_first(first, column),
-                    _ => None,
-                };
-                place.ok_or_else(|| {
-                    SqlError::new(
-                        104,
-                        "ORDER BY items must appear in the select list if the statement contains a UNION, INTERSECT or \
-                         EXCEPT operator.",
-                    )
-                    .severity(15)
-                })?
-            }
+            _ => return Err(SqlError::not_supported("ORDER BY an expression or a table's column after UNION")),
         };
         no_text_or_image(columns[column].ty, "ORDER BY")?;
         sort.push(OutputSort { column, descending: item.descending });

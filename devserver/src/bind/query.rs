@@ -44,7 +44,7 @@ impl Binder<'_> {
             QueryBody::SetOperation { op, left, right } => {
                 let mut plan = self.without_next_value(|binder| binder.bind_set_operation(*op, left, right))?;
                 let columns = plan.columns.clone();
-                let sort = output_sort(&query.order_by, &columns, left)?;
+                let sort = output_sort(&query.order_by, &columns)?;
                 let limit = self.bind_offset(query.offset.as_ref())?;
                 if let Body::Set(set) = &mut plan.body {
                     set.sort = sort;

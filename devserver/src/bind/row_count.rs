@@ -29,18 +29,6 @@ const OFFSET: RowCountClause = RowCountClause {
     least: 0,
 };
 
-/// A column that an expression names, for a message.
-fn column_in(expr: &Expr) -> Option<&str> {
-    match expr {
-        Expr::Column(column) => Some(&column.name),
-        Expr::Unary { operand, .. } => column_in(operand),
-        Expr::Binary { left, right, .. } => column_in(left).or_else(|| column_in(right)),
-        Expr::Cast { expr, .. } | Expr::Convert { expr, .. } => column_in(expr),
-        Expr::Function(call) => call.arguments.iter().find_map(column_in),
-        _ => None,
-    }
-}
-
 impl Binder<'_> {
     pub(super) fn bind_offset(&mut self, offset: Option<&Offset>) -> SqlResult<Limit> {
         let Some(offset) = offset else { return Ok(Limit::default()) };
@@ -56,15 +44,7 @@ impl Binder<'_> {
     fn bind_row_count(&mut self, expr: &Expr, clause: &RowCountClause) -> SqlResult<Scalar> {
         let scalar = self.without_next_value(|binder| binder.bind_expr(expr))?;
         if self.scopes.last().is_some() && scalar.slots() & self.own_slots() != 0 {
-            return Err(SqlError::new(
-                4115,
-                format!(
-                    "The reference to column \"{}\" is not allowed in an argument to a TOP, OFFSET, or FETCH clause. Only \
-                     references to columns at an outer scope or standalone expressions and subqueries are allowed here.",
-                    column_in(expr).unwrap_or_default()
-                ),
-            )
-            .severity(15));
+            return Err(SqlError::not_supported("a column of the rows themselves in TOP, OFFSET or FETCH"));
         }
         let constant = scalar.as_constant();
         if !scalar.ty.is_integer() || is_null(expr) {

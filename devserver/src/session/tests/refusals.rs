@@ -49,11 +49,11 @@ fn a_number_of_rows_is_an_integer_of_no_row() {
     refused(
         &mut s,
         &[
-            ("SELECT TOP (a) b FROM t", &[4115]),
-            ("SELECT TOP (1 + a) b FROM t", &[4115]),
-            ("UPDATE TOP (a) t SET b = 1", &[4115]),
-            ("DELETE TOP (b) FROM t", &[4115]),
-            ("SELECT b FROM t ORDER BY a OFFSET a ROWS", &[4115]),
+            ("SELECT TOP (a) b FROM t", &[NOT_SUPPORTED]),
+            ("SELECT TOP (1 + a) b FROM t", &[NOT_SUPPORTED]),
+            ("UPDATE TOP (a) t SET b = 1", &[NOT_SUPPORTED]),
+            ("DELETE TOP (b) FROM t", &[NOT_SUPPORTED]),
+            ("SELECT b FROM t ORDER BY a OFFSET a ROWS", &[NOT_SUPPORTED]),
             ("SELECT TOP (1.5) b FROM t", &[1060]),
             ("DECLARE @n float = 1; SELECT TOP (@n) b FROM t", &[1060]),
             ("SELECT TOP (-1) b FROM t", &[127]),
