@@ -11,7 +11,7 @@ use crate::catalog::server::{MASTER, Product};
 use crate::error::{SqlError, SqlResult};
 use crate::session::client_session::Session;
 use crate::storage::{self, LockMode, Transaction};
-use crate::tsql::ast::{AlterDatabase, DatabaseOptionValue, Termination};
+use crate::tsql::ast::{AlterDatabase, DatabaseOption, Termination};
 
 fn no_such_database(name: &str) -> SqlError {
     SqlError::new(
@@ -22,20 +22,6 @@ fn no_such_database(name: &str) -> SqlError {
         ),
     )
     .severity(14)
-}
-
-/// Source: "master database", docs/relational-databases/databases/master-database.md, the options that cannot be
-/// modified.
-fn check_can_be_set_in_master(option: &str) -> SqlResult<()> {
-    match option {
-        "READ_ONLY" | "READ_COMMITTED_SNAPSHOT" => {
-            Err(SqlError::new(5058, format!("Option '{option}' cannot be set in database 'master'.")))
-        }
-        "ALLOW_SNAPSHOT_ISOLATION" => {
-            Err(SqlError::not_supported("ALTER DATABASE master SET ALLOW_SNAPSHOT_ISOLATION"))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Source: "ALTER DATABASE compatibility level", the table of supported values (MicrosoftDocs/sql-docs,
@@ -71,63 +57,38 @@ impl Session {
             let message = "ALTER DATABASE statement not allowed within multi-statement transaction.";
             return Err(SqlError::new(226, message));
         }
-        for option in &alter.options {
-            self.check_combination(&option.name, alter)?;
-            if database.id == MASTER {
-                check_can_be_set_in_master(&option.name)?;
-            }
-            let termination = alter.termination.as_ref();
-            let set = match (&*option.name, &option.value) {
-                ("READ_ONLY" | "READ_WRITE", DatabaseOptionValue::Bare) => {
-                    let read_only = option.name.as_ref() == "READ_ONLY";
-                    if database.is_read_only() == read_only {
-                        continue;
-                    }
-                    self.change_alone(&database, termination, |_| database.set_read_only(read_only))
-                }
-                ("READ_COMMITTED_SNAPSHOT", DatabaseOptionValue::On | DatabaseOptionValue::Off) => {
-                    let on = option.value == DatabaseOptionValue::On;
-                    if database.storage.latch().reads_committed_snapshot() == on {
-                        continue;
-                    }
-                    self.change_alone(&database, termination, |latch| {
-                        let allow_snapshot = latch.allows_snapshot();
-                        database.set_versioning(latch, on, allow_snapshot);
-                    })
-                }
-                ("ALLOW_SNAPSHOT_ISOLATION", DatabaseOptionValue::On | DatabaseOptionValue::Off) => {
-                    self.allow_snapshot_isolation(&database, option.value == DatabaseOptionValue::On)
-                }
-                ("COMPATIBILITY_LEVEL", DatabaseOptionValue::Number(level)) => {
-                    check_compatibility_level(*level, self.engine.server.product)
-                        .map(|level| database.set_compatibility_level(level))
-                }
-                // There is no log and no page to verify.
-                ("MULTI_USER", DatabaseOptionValue::Bare)
-                | ("PAGE_VERIFY" | "DELAYED_DURABILITY", DatabaseOptionValue::Word(_)) => Ok(()),
-                ("RECOVERY", DatabaseOptionValue::Word(model)) if model.as_ref() == "SIMPLE" => Ok(()),
-                (name, _) => Err(SqlError::not_supported(format!("ALTER DATABASE … SET {name}"))),
-            };
-            set.map_err(|error| match error.number {
-                5070 => SqlError::new(5069, "ALTER DATABASE statement failed.").because([error]),
-                _ => error,
-            })?;
-        }
-        Ok(())
-    }
-
-    /// Which options go together, and which take a termination clause: the table under "Setting options". What is
-    /// outside of it is refused, and so are the clauses that have nothing to end here.
-    fn check_combination(&self, option: &str, alter: &AlterDatabase) -> SqlResult<()> {
-        let is_versioning = matches!(option, "READ_COMMITTED_SNAPSHOT" | "ALLOW_SNAPSHOT_ISOLATION");
-        if is_versioning && alter.options.len() > 1 {
-            return Err(SqlError::not_supported(format!("ALTER DATABASE … SET {option} beside other options")));
-        }
-        let ends_others = matches!(option, "READ_ONLY" | "READ_WRITE" | "READ_COMMITTED_SNAPSHOT");
+        let option = alter.option;
+        let ends_others = matches!(option, DatabaseOption::ReadOnly(_) | DatabaseOption::ReadCommittedSnapshot(_));
         if alter.termination.is_some() && !ends_others {
-            return Err(SqlError::not_supported(format!("ALTER DATABASE … SET {option} with a termination clause")));
+            return Err(SqlError::not_supported("this option of ALTER DATABASE with a termination clause"));
         }
-        Ok(())
+        if database.id == MASTER && !matches!(option, DatabaseOption::CompatibilityLevel(_)) {
+            return Err(SqlError::not_supported("this option of the database master"));
+        }
+        let set = match option {
+            DatabaseOption::ReadOnly(on) => {
+                if database.is_read_only() == on {
+                    return Ok(());
+                }
+                self.change_alone(&database, alter.termination, |_| database.set_read_only(on))
+            }
+            DatabaseOption::ReadCommittedSnapshot(on) => {
+                if database.storage.latch().reads_committed_snapshot() == on {
+                    return Ok(());
+                }
+                self.change_alone(&database, alter.termination, |latch| {
+                    let allow_snapshot = latch.allows_snapshot();
+                    database.set_versioning(latch, on, allow_snapshot);
+                })
+            }
+            DatabaseOption::AllowSnapshotIsolation(on) => self.allow_snapshot_isolation(&database, on),
+            DatabaseOption::CompatibilityLevel(level) => check_compatibility_level(level, self.engine.server.product)
+                .map(|level| database.set_compatibility_level(level)),
+        };
+        set.map_err(|error| match error.number {
+            5070 => SqlError::new(5069, "ALTER DATABASE statement failed.").because([error]),
+            _ => error,
+        })
     }
 
     /// Makes a change that needs the database for itself: "there must be no active connections to the database except
@@ -136,19 +97,18 @@ impl Session {
     fn change_alone(
         &mut self,
         database: &Arc<Database>,
-        termination: Option<&Termination>,
+        termination: Option<Termination>,
         change: impl FnOnce(&mut storage::Latch<'_>),
     ) -> SqlResult<()> {
         let visit = self.enter(database);
         let tx = Transaction::begin(visit.as_ref().unwrap_or(self.storage()));
         let patience = match termination {
             None => self.state.options.lock_timeout,
-            Some(Termination::NoWait | Termination::RollbackImmediate) => Some(Duration::ZERO),
-            Some(Termination::RollbackAfter(seconds)) => Some(Duration::from_secs(u64::from(*seconds))),
+            Some(_) => Some(Duration::ZERO),
         };
         let mut latch = database.storage.latch();
         let mut alone = latch.be_alone(&tx, patience);
-        let kills = matches!(termination, Some(Termination::RollbackImmediate | Termination::RollbackAfter(_)));
+        let kills = termination == Some(Termination::RollbackImmediate);
         if kills && alone.as_ref().is_err_and(|error| error.number == 1222) {
             drop(latch);
             self.kill_others(database);

@@ -39,14 +39,10 @@ impl Session {
         Err(SqlError::new(5001, "User must be in the master database."))
     }
 
-    /// Not supported: "syntax for backup, restore, Always On, database mirroring, log shipping, recovery models".
     fn check_azure_database(&self, alter: &AlterDatabase) -> SqlResult<()> {
         let is_here = alter.name.as_ref().is_none_or(|name| fold(name) == fold(&self.database.name));
         if !is_here && self.database.id != MASTER {
             return Err(SqlError::not_supported("ALTER DATABASE of another database in Azure SQL Database"));
-        }
-        if alter.options.iter().any(|option| &*option.name == "RECOVERY") {
-            return Err(SqlError::not_supported("ALTER DATABASE … SET RECOVERY in Azure SQL Database"));
         }
         Ok(())
     }

@@ -11,16 +11,11 @@ use crate::plan::declarations::Declarations;
 use crate::session::client_session::Session;
 use crate::session::ddl::object_dependents::other_kind;
 use crate::storage::fold;
-use crate::tsql::ast::{CreateProcedure, Creation, ExecuteAsClause, ObjectName, ParameterDef, TypeName};
+use crate::tsql::ast::{CreateProcedure, Creation, ObjectName, ParameterDef, TypeName};
 use crate::value::now_utc;
 
 impl Session {
     pub(crate) fn create_procedure(&mut self, create: &CreateProcedure) -> SqlResult<()> {
-        if let Some(execute_as) = &create.execute_as
-            && *execute_as != ExecuteAsClause::Caller
-        {
-            return Err(SqlError::not_supported("EXECUTE AS in a procedure"));
-        }
         if create.name.name.starts_with('#') {
             return Err(SqlError::not_supported("temporary procedures"));
         }

@@ -15,9 +15,6 @@ use crate::value::now_utc;
 
 impl Session {
     pub(crate) fn create_view(&mut self, create: &CreateView) -> SqlResult<()> {
-        if create.schema_binding || create.check_option {
-            return Err(SqlError::not_supported("views WITH SCHEMABINDING or CHECK OPTION"));
-        }
         if create.name.name.starts_with('#') {
             let message = format!("{}: Temporary views are not allowed.", create.name.name);
             return Err(SqlError::new(4103, message).severity(15));

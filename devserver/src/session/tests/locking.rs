@@ -119,7 +119,6 @@ fn applock_mode_tells_the_own_lock() {
 #[test]
 fn durability_changes_nothing_in_memory() {
     let (_e, mut a, _) = two();
-    ok(&mut a, "ALTER DATABASE CURRENT SET DELAYED_DURABILITY = FORCED");
     ok(&mut a, "BEGIN TRAN; UPDATE t SET n = 1 WHERE id = 1; COMMIT TRANSACTION WITH (DELAYED_DURABILITY = ON)");
     assert_eq!(rows(&mut a, "SELECT n FROM t WHERE id = 1"), ["ROW(Int(1))"]);
 }

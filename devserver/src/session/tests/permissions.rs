@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::session::client_session::Session;
 use crate::session::engine::Engine;
-use crate::session::tests::harness::{engine, errors, login, ok, rows, session};
+use crate::session::tests::harness::{engine, errors, login, ok, rows};
 
 /// A database with a table, a procedure over it, and a user who may run the procedure only.
 fn guarded() -> (Arc<Engine>, Session, Session) {
@@ -99,24 +99,6 @@ fn a_read_only_database_takes_no_changes() {
     assert_eq!(errors(&mut owner, "CREATE TABLE x (a int)"), [3906]);
     ok(&mut owner, "DECLARE @t TABLE (a int); INSERT @t VALUES (1)");
     ok(&mut owner, "ALTER DATABASE CURRENT SET READ_WRITE; INSERT app.t VALUES (2)");
-}
-
-/// Source: "sys.database_permissions" (docs/relational-databases/system-catalog-views/
-/// sys-database-permissions-transact-sql.md).
-#[test]
-fn permissions_have_their_short_names() {
-    let (_e, mut s) = session();
-    ok(&mut s, "CREATE ROLE r; GRANT CREATE TABLE TO r; GRANT REFERENCES TO r; DENY SELECT ON SCHEMA::dbo TO r");
-    let types = "SELECT type, permission_name FROM sys.database_permissions
-        WHERE grantee_principal_id = DATABASE_PRINCIPAL_ID('r') AND type IN ('CRTB', 'RF', 'SL') ORDER BY type";
-    assert_eq!(
-        rows(&mut s, types),
-        [
-            "ROW(String(\"CRTB\"), String(\"CREATE TABLE\"))",
-            "ROW(String(\"RF  \"), String(\"REFERENCES\"))",
-            "ROW(String(\"SL  \"), String(\"SELECT\"))",
-        ]
-    );
 }
 
 /// "SELECT permissions are also required if the statement contains a WHERE clause" ("DELETE",

@@ -6,34 +6,23 @@ use crate::tsql::ast::name::{Ident, ObjectName, TypeName};
 pub struct AlterDatabase {
     /// `None` for CURRENT.
     pub name: Option<Ident>,
-    pub options: Vec<DatabaseOption>,
-    /// `WITH ROLLBACK IMMEDIATE`, `WITH ROLLBACK AFTER n` and `WITH NO_WAIT`.
+    pub option: DatabaseOption,
+    /// `WITH ROLLBACK IMMEDIATE` and `WITH NO_WAIT`.
     pub termination: Option<Termination>,
 }
 
-/// A database option, by its name in capitals.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DatabaseOption {
-    pub name: Ident,
-    pub value: DatabaseOptionValue,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum DatabaseOptionValue {
-    /// `SINGLE_USER`, `READ_ONLY`: the name is all.
-    Bare,
-    On,
-    Off,
-    /// `RECOVERY SIMPLE`, `DELAYED_DURABILITY = ALLOWED`: in capitals.
-    Word(Ident),
-    /// `COMPATIBILITY_LEVEL = 150`.
-    Number(u32),
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DatabaseOption {
+    /// `READ_ONLY` and `READ_WRITE`.
+    ReadOnly(bool),
+    ReadCommittedSnapshot(bool),
+    AllowSnapshotIsolation(bool),
+    CompatibilityLevel(u32),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Termination {
     RollbackImmediate,
-    RollbackAfter(u32),
     NoWait,
 }
 

@@ -25,15 +25,12 @@ pub use change::{
 pub use control::{
     Argument, ArgumentValue, CheckIdentity, Execute, ExecuteTarget, RaiseError, TransactionName, VariableDeclaration,
 };
-pub use database::{
-    AlterDatabase, CreateSchema, CreateSequence, DatabaseOption, DatabaseOptionValue, Drop, DropKind, Termination,
-};
+pub use database::{AlterDatabase, CreateSchema, CreateSequence, DatabaseOption, Drop, DropKind, Termination};
 pub use expression::{BinaryOp, CompareOp, Expr, FunctionCall, Literal, Predicate, UnaryOp, Window};
 pub use hint::{IndexRef, QueryHint, TableHint};
 pub use index::{AlterIndex, AlterIndexAction, CreateIndex, CreateStatistics, DropIndex, IndexOption};
 pub use module::{
-    CreateFunction, CreateProcedure, CreateTrigger, CreateView, Creation, ExecuteAsClause, ParameterDef,
-    SwitchTriggers, TriggerEvent,
+    CreateFunction, CreateProcedure, CreateTrigger, CreateView, Creation, ParameterDef, SwitchTriggers, TriggerEvent,
 };
 pub use name::{ColumnRef, Ident, ObjectName, TypeArguments, TypeName};
 pub use query::{

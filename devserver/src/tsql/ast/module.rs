@@ -19,21 +19,10 @@ pub struct CreateProcedure {
     pub creation: Creation,
     pub name: ObjectName,
     pub parameters: Vec<ParameterDef>,
-    pub recompile: bool,
-    pub execute_as: Option<ExecuteAsClause>,
     /// The lines of its statements count from the start of the batch, as `ERROR_LINE()` does.
     pub body: Arc<[Statement]>,
     /// The text of the whole batch: `OBJECT_DEFINITION`.
     pub text: Arc<str>,
-}
-
-/// `EXECUTE AS` in a module's WITH.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ExecuteAsClause {
-    Caller,
-    SelfUser,
-    Owner,
-    User(Ident),
 }
 
 /// A parameter of a procedure or of `sp_executesql`.
@@ -53,10 +42,8 @@ pub struct CreateView {
     pub creation: Creation,
     pub name: ObjectName,
     pub columns: Vec<Ident>,
-    pub schema_binding: bool,
     /// Its `options` are empty.
     pub select: SelectStatement,
-    pub check_option: bool,
     /// The text of the whole batch.
     pub text: Arc<str>,
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::error::SqlResult;
 use crate::tsql::ast::expression::Expr;
 use crate::tsql::ast::module::{
-    CreateFunction, CreateProcedure, CreateTrigger, CreateView, Creation, ExecuteAsClause, ParameterDef, TriggerEvent,
+    CreateFunction, CreateProcedure, CreateTrigger, CreateView, Creation, ParameterDef, TriggerEvent,
 };
 use crate::tsql::ast::query::SelectStatement;
 use crate::tsql::ast::statement::{Statement, StatementKind};
@@ -63,28 +63,8 @@ impl Parser<'_> {
     fn procedure(&mut self, creation: Creation) -> SqlResult<StatementKind> {
         let name = self.local_name("CREATE/ALTER PROCEDURE")?;
         let parameters = self.procedure_parameters()?;
-        let mut recompile = false;
-        let mut execute_as = None;
         if self.accept("WITH") {
-            loop {
-                match self.keyword().as_str() {
-                    "RECOMPILE" => {
-                        self.advance();
-                        recompile = true;
-                    }
-                    "EXECUTE" | "EXEC" => {
-                        self.advance();
-                        execute_as = Some(self.execute_as_clause()?);
-                    }
-                    "ENCRYPTION" | "NATIVE_COMPILATION" | "SCHEMABINDING" => {
-                        return Err(self.unsupported(format!("the procedure option {}", self.keyword())));
-                    }
-                    _ => return Err(self.unexpected()),
-                }
-                if !self.accept_symbol(Symbol::Comma) {
-                    break;
-                }
-            }
+            self.module_options("procedure")?;
         }
         if self.is("FOR") {
             return Err(self.unsupported("FOR REPLICATION"));
@@ -99,8 +79,6 @@ impl Parser<'_> {
             creation,
             name,
             parameters,
-            recompile,
-            execute_as,
             body: body.into(),
             text: Arc::from(self.text),
         })))
@@ -114,7 +92,7 @@ impl Parser<'_> {
         }
         let table = self.table_name()?;
         if self.accept("WITH") {
-            self.refuse_module_options("trigger")?;
+            self.module_options("trigger")?;
         }
         let instead_of = self.accept("INSTEAD");
         if instead_of {
@@ -155,20 +133,25 @@ impl Parser<'_> {
         })))
     }
 
-    /// What stands after WITH; EXECUTE AS CALLER changes no result.
-    fn refuse_module_options(&mut self, what: &str) -> SqlResult<()> {
-        self.comma_list(|p| match p.keyword().as_str() {
-            "EXECUTE" | "EXEC" => {
-                p.advance();
-                match p.execute_as_clause()? {
-                    ExecuteAsClause::Caller => Ok(()),
-                    _ => Err(p.unsupported(format!("EXECUTE AS in a {what}"))),
+    /// What stands after WITH: RECOMPILE and EXECUTE AS CALLER change no result, and others are refused.
+    fn module_options(&mut self, what: &str) -> SqlResult<()> {
+        self.comma_list(|p| {
+            let option = p.keyword();
+            match option.as_str() {
+                "RECOMPILE" if what == "procedure" => p.advance(),
+                "EXECUTE" | "EXEC" => {
+                    p.advance();
+                    p.expect("AS")?;
+                    if !p.accept("CALLER") {
+                        return Err(p.unsupported(format!("EXECUTE AS in a {what}")));
+                    }
                 }
+                "SCHEMABINDING" | "ENCRYPTION" | "NATIVE_COMPILATION" | "RETURNS" | "CALLED" | "INLINE" => {
+                    return Err(p.unsupported(format!("the {what} option {option}")));
+                }
+                _ => return Err(p.unexpected()),
             }
-            "SCHEMABINDING" | "ENCRYPTION" | "NATIVE_COMPILATION" | "RETURNS" | "CALLED" | "INLINE" => {
-                Err(p.unsupported(format!("the {what} option {}", p.keyword())))
-            }
-            _ => Err(p.unexpected()),
+            Ok(())
         })?;
         Ok(())
     }
@@ -184,7 +167,7 @@ impl Parser<'_> {
         }
         let returns = self.type_name()?;
         if self.accept("WITH") {
-            self.refuse_module_options("function")?;
+            self.module_options("function")?;
         }
         self.accept("AS");
         if self.is("EXTERNAL") {
@@ -243,38 +226,17 @@ impl Parser<'_> {
         self.constant()
     }
 
-    fn execute_as_clause(&mut self) -> SqlResult<ExecuteAsClause> {
-        self.expect("AS")?;
-        if self.is_string() {
-            return Ok(ExecuteAsClause::User(self.string()?));
-        }
-        let clause = match self.keyword().as_str() {
-            "CALLER" => ExecuteAsClause::Caller,
-            "SELF" => ExecuteAsClause::SelfUser,
-            "OWNER" => ExecuteAsClause::Owner,
-            _ => return Err(self.unexpected()),
-        };
-        self.advance();
-        Ok(clause)
-    }
-
     fn view(&mut self, creation: Creation) -> SqlResult<StatementKind> {
         let name = self.local_name("CREATE/ALTER VIEW")?;
         let columns = if self.is_symbol(Symbol::LeftParen) { self.identifier_list()? } else { Vec::new() };
-        let mut schema_binding = false;
         if self.accept("WITH") {
-            if self.is_one_of(&["ENCRYPTION", "VIEW_METADATA"]) {
-                return Err(self.unsupported(format!("the view option {}", self.keyword())));
-            }
-            self.expect("SCHEMABINDING")?;
-            schema_binding = true;
+            return Err(self.unsupported(format!("the view option {}", self.keyword())));
         }
         self.expect("AS")?;
         let ctes = self.common_table_expressions()?;
         let query = self.nested_query()?;
-        let check_option = self.accept("WITH");
-        if check_option {
-            self.expect_all(&["CHECK", "OPTION"])?;
+        if self.is("WITH") && self.is_ahead(1, "CHECK") {
+            return Err(self.unsupported("WITH CHECK OPTION"));
         }
         self.accept_symbol(Symbol::Semicolon);
         self.expect_end()?;
@@ -283,9 +245,7 @@ impl Parser<'_> {
             creation,
             name,
             columns,
-            schema_binding,
             select,
-            check_option,
             text: Arc::from(self.text),
         })))
     }
