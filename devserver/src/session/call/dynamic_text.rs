@@ -13,7 +13,7 @@ use crate::session::outcome::{Control, Failure, Origin, StepResult};
 use crate::session::output::Output;
 use crate::tsql::ast::ParameterDef;
 use crate::tsql::parse_parameter_list;
-use crate::value::{SqlType, Value};
+use crate::value::SqlType;
 
 impl Session {
     /// Runs dynamic text (EXEC and sp_executesql) with its own variables.
@@ -102,26 +102,21 @@ impl Session {
         arguments: &[PassedArgument],
     ) -> SqlResult<(Declarations, Activation, Vec<usize>)> {
         let parameters = parse_parameter_list(declared)?;
-        let (declarations, defaults) = self.with_binder(|binder| {
+        if parameters.iter().any(|parameter| parameter.default.is_some()) {
+            return Err(SqlError::not_supported("a parameter with a default in the list of sp_executesql"));
+        }
+        let declarations = self.with_binder(|binder| {
             let mut declarations = Declarations::default();
-            let mut defaults = Vec::with_capacity(parameters.len());
             for parameter in &parameters {
                 let ty = variable_type(binder, &parameter.data_type)?;
                 let is_table = ty.template().is_some();
-                defaults.push(match (&parameter.default, &ty) {
-                    (Some(default), VariableType::Scalar(ty)) => {
-                        let bound = binder.bind_expr(default)?;
-                        crate::bind::conversion::implicit(bound, *ty)?.as_constant().cloned()
-                    }
-                    _ => None,
-                });
                 declarations.declare(Arc::clone(&parameter.name), ty, is_table)?;
             }
-            Ok((declarations, defaults))
+            Ok(declarations)
         })?;
         let mut callee = Activation::default();
         callee.grow(declarations.len());
-        match self.take_declared(declared, &parameters, &declarations, &defaults, arguments, &mut callee) {
+        match self.take_declared(declared, &parameters, &declarations, arguments, &mut callee) {
             Ok(places) => Ok((declarations, callee, places)),
             Err(error) => {
                 self.drop_table_variables(&mut callee);
@@ -136,7 +131,6 @@ impl Session {
         declared: &str,
         parameters: &[ParameterDef],
         declarations: &Declarations,
-        defaults: &[Option<Value>],
         arguments: &[PassedArgument],
         callee: &mut Activation,
     ) -> SqlResult<Vec<usize>> {
@@ -184,29 +178,17 @@ impl Session {
             }
             given[place] = true;
         }
-        for (place, is_given) in given.iter().enumerate() {
-            if *is_given {
-                continue;
+        if let Some(place) = given.iter().position(|is_given| !is_given) {
+            if declarations.get(place).ty.template().is_some() {
+                return Err(SqlError::not_supported("a table parameter of sp_executesql without a value"));
             }
-            let variable = declarations.get(place);
-            match (&variable.ty, &defaults[place]) {
-                (VariableType::Scalar(_), Some(default)) => callee.values[place] = default.clone(),
-                (VariableType::Scalar(_), None) => {
-                    return Err(SqlError::new(
-                        8178,
-                        format!(
-                            "The parameterized query '({declared})' expects the parameter '{}', which was not supplied.",
-                            variable.name
-                        ),
-                    ));
-                }
-                (ty, _) => {
-                    let template = ty.template().expect("it is no scalar").clone();
-                    let table = self.create_table_variable(&template)?;
-                    callee.tables[place] = Some(table);
-                    callee.owned_tables.push(table);
-                }
-            }
+            return Err(SqlError::new(
+                8178,
+                format!(
+                    "The parameterized query '({declared})' expects the parameter '{}', which was not supplied.",
+                    declarations.get(place).name
+                ),
+            ));
         }
         Ok(places)
     }

@@ -113,10 +113,7 @@ impl Session {
             options: index_options(&create.options)?,
         };
         if index.filter.is_some() && !self.state.options.ansi_padding {
-            return Err(crate::session::statement::set_options_error::wrong_set_options(
-                "CREATE INDEX",
-                "ANSI_PADDING",
-            ));
+            return Err(crate::session::statement::set_option::wrong_set_options("CREATE INDEX", "ANSI_PADDING"));
         }
         if create.options.contains(&IndexOption::DropExisting(true)) {
             return self.replace_index(table, schema, index, activation);

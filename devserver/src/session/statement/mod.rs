@@ -9,7 +9,6 @@ pub mod format_only;
 pub mod query;
 pub mod raise;
 pub mod set_option;
-pub mod set_options_error;
 pub mod transaction;
 pub mod unplanned;
 pub mod use_database;

@@ -13,7 +13,7 @@ use crate::plan::select_statement::SelectStatementPlan;
 use crate::session::client_session::Session;
 use crate::session::outcome::{Control, Origin, SimpleFailure};
 use crate::session::output::Output;
-use crate::session::statement::set_options_error::wrong_set_options;
+use crate::session::statement::set_option::wrong_set_options;
 use crate::tds::token::DoneKind;
 use crate::value::Value;
 

@@ -299,6 +299,7 @@ fn statements_that_no_queue_needs_are_refused_by_name() {
         "RAISERROR ('a', 16, 1) WITH NOWAIT, SETERROR",
         "DBCC CHECKIDENT (t)",
         "SET TEXTSIZE 100",
+        "EXEC sp_executesql N'SELECT @a', N'@a int = 5'",
         "CREATE TABLE #t (a int); INSERT #t EXEC ('SELECT 1')",
         "SET STATISTICS IO OFF",
         "CREATE TABLE ##t (a int)",
