@@ -85,6 +85,7 @@ impl Binder<'_> {
             columns,
             rows: Lookup::new(child, child_columns),
             same_table: child.id == schema.id,
+            cascades_updates: key.cascades_updates,
             cascade,
         })
     }

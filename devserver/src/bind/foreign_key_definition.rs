@@ -24,7 +24,8 @@ pub fn foreign_keys(
 ) -> SqlResult<Vec<ForeignKey>> {
     let mut keys: Vec<ForeignKey> = Vec::new();
     for constraint in constraints {
-        let ConstraintKind::ForeignKey { columns, table, referenced, cascades } = &constraint.kind else {
+        let ConstraintKind::ForeignKey { columns, table, referenced, cascades, cascades_updates } = &constraint.kind
+        else {
             continue;
         };
         let name = match &constraint.name {
@@ -66,6 +67,7 @@ pub fn foreign_keys(
             referenced: (partner.id != schema.id).then_some(partner.id),
             referenced_columns,
             cascades: *cascades,
+            cascades_updates: *cascades_updates,
             disabled: false,
             not_trusted: false,
         };
@@ -153,7 +155,7 @@ pub fn serves(table: &TableSchema, index: &Index, key: &ForeignKey) -> bool {
 /// SQL Server has 1787 for some of these.
 fn check_instead_of(binder: &Binder<'_>, schema: &TableSchema, key: &ForeignKey) -> SqlResult<()> {
     let triggers = triggers_of(&binder.database.catalog.read().objects().collect::<Vec<_>>(), schema.id);
-    if !key.cascades || !triggers.iter().any(|trigger| trigger.instead_of) {
+    if !(key.cascades || key.cascades_updates) || !triggers.iter().any(|trigger| trigger.instead_of) {
         return Ok(());
     }
     Err(SqlError::not_supported("a foreign key that cascades on a table with an INSTEAD OF trigger"))
@@ -204,7 +206,7 @@ fn check_cascades(latch: &Latch<'_>, schema: &TableSchema, keys: &[ForeignKey]) 
     // (parent, child) of every key that changes rows along; the table to be made has the number 0.
     let mut edges: Vec<(ObjectId, ObjectId)> = Vec::new();
     let mut add = |table: ObjectId, key: &ForeignKey| {
-        if key.cascades {
+        if key.cascades || key.cascades_updates {
             edges.push((key.referenced.unwrap_or(table), table));
         }
     };

@@ -151,9 +151,16 @@ impl ForeignKeys {
         for referrer in &self.referrers {
             for (old, new) in rows {
                 let Some(key) = key_of(old, &referrer.columns) else { continue };
-                if key_of(new, &referrer.columns).as_ref() != Some(&key) {
-                    referrer.check(verb, &key, run)?;
+                if key_of(new, &referrer.columns).as_ref() == Some(&key) {
+                    continue;
                 }
+                if referrer.cascades_updates && referrer.rows.is_there(&key, run)? {
+                    return Err(SqlError::not_supported(format!(
+                        "changing a key that rows of '{}' refer to, with ON UPDATE CASCADE",
+                        referrer.rows.table.name
+                    )));
+                }
+                referrer.check(verb, &key, run)?;
             }
         }
         Ok(())

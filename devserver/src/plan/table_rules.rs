@@ -47,6 +47,7 @@ pub struct Referrer {
     pub partner: Lookup,
     pub rows: Lookup,
     pub same_table: bool,
+    pub cascades_updates: bool,
     /// What the referring rows are subject to when they are deleted along.
     pub cascade: Option<Box<Cascade>>,
 }

@@ -73,6 +73,8 @@ pub struct ForeignKey {
     pub referenced_columns: Vec<Arc<str>>,
     /// Whoever deletes a row deletes the rows that refer to it.
     pub cascades: bool,
+    /// Whoever changes a key changes the rows that refer to it.
+    pub cascades_updates: bool,
     /// `NOCHECK CONSTRAINT`: nothing is looked at.
     pub disabled: bool,
     /// Rows came in that nobody has looked at.

@@ -150,8 +150,8 @@ fn foreign_keys(facts: &Facts<'_>) -> Vec<Vec<Value>> {
             bit(key.not_trusted),
             Value::TinyInt(u8::from(key.cascades)),
             text(if key.cascades { "CASCADE" } else { "NO_ACTION" }),
-            Value::TinyInt(0),
-            text("NO_ACTION"),
+            Value::TinyInt(u8::from(key.cascades_updates)),
+            text(if key.cascades_updates { "CASCADE" } else { "NO_ACTION" }),
             is_system_named(&name),
         ]);
         rows.push(row);

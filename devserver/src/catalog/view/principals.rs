@@ -23,6 +23,7 @@ pub const PERMISSIONS: &[ColumnDescription] = &[
     ("major_id", SqlType::Int),
     ("minor_id", SqlType::Int),
     ("grantee_principal_id", SqlType::Int),
+    ("type", SqlType::Char(4)),
     ("permission_name", NAME),
     ("state", SqlType::Char(1)),
     ("state_desc", WORD),
@@ -71,10 +72,49 @@ pub fn permissions(principals: &Principals) -> Vec<Vec<Value>> {
             Value::Int(major),
             Value::Int(0),
             Value::Int(entry.grantee),
+            permission_type(&entry.permission),
             text(&entry.permission),
             text(if entry.deny { "D" } else { "G" }),
             text(if entry.deny { "DENY" } else { "GRANT" }),
         ]);
     }
     rows
+}
+
+/// The short name of a permission.
+///
+/// Source: "sys.database_permissions" (MicrosoftDocs/sql-docs,
+/// docs/relational-databases/system-catalog-views/sys-database-permissions-transact-sql.md).
+fn permission_type(permission: &str) -> Value {
+    let code = match permission {
+        "ALTER" => "AL  ",
+        "ALTER ANY ROLE" => "ALRL",
+        "ALTER ANY SCHEMA" => "ALSM",
+        "ALTER ANY USER" => "ALUS",
+        "CONNECT" => "CO  ",
+        "CONTROL" => "CL  ",
+        "CREATE FUNCTION" => "CRFN",
+        "CREATE PROCEDURE" => "CRPR",
+        "CREATE ROLE" => "CRRL",
+        "CREATE SCHEMA" => "CRSM",
+        "CREATE SEQUENCE" => "CRSO",
+        "CREATE SYNONYM" => "CRSN",
+        "CREATE TABLE" => "CRTB",
+        "CREATE TYPE" => "CRTY",
+        "CREATE VIEW" => "CRVW",
+        "DELETE" => "DL  ",
+        "EXECUTE" => "EX  ",
+        "IMPERSONATE" => "IM  ",
+        "INSERT" => "IN  ",
+        "REFERENCES" => "RF  ",
+        "SELECT" => "SL  ",
+        "SHOWPLAN" => "SPLN",
+        "TAKE OWNERSHIP" => "TO  ",
+        "UPDATE" => "UP  ",
+        "VIEW CHANGE TRACKING" => "VWCT",
+        "VIEW DEFINITION" => "VW  ",
+        "VIEW DATABASE STATE" => "VWDS",
+        _ => return Value::Null,
+    };
+    text(code)
 }

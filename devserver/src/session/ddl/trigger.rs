@@ -149,7 +149,7 @@ impl Session {
                 ),
             ));
         }
-        if schema.foreign_keys.iter().any(|key| key.cascades) {
+        if schema.foreign_keys.iter().any(|key| key.cascades || key.cascades_updates) {
             return Err(SqlError::not_supported("an INSTEAD OF trigger on a table with a foreign key that cascades"));
         }
         Ok(())

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::session::client_session::Session;
 use crate::session::engine::Engine;
-use crate::session::tests::harness::{engine, errors, login, ok, rows};
+use crate::session::tests::harness::{engine, errors, login, ok, rows, session};
 
 /// A database with a table, a procedure over it, and a user who may run the procedure only.
 fn guarded() -> (Arc<Engine>, Session, Session) {
@@ -202,4 +202,22 @@ fn permissions_come_with_wider_ones() {
     ok(&mut owner, "GRANT ALTER ANY ROLE, ALTER ANY USER TO u");
     ok(&mut user, "ALTER ROLE r ADD MEMBER other; ALTER ROLE r DROP MEMBER other; DROP ROLE r; DROP USER other");
     assert_eq!(errors(&mut user, "ALTER ROLE db_owner ADD MEMBER u"), [15151]);
+}
+
+/// Source: "sys.database_permissions" (docs/relational-databases/system-catalog-views/
+/// sys-database-permissions-transact-sql.md).
+#[test]
+fn permissions_have_their_short_names() {
+    let (_e, mut s) = session();
+    ok(&mut s, "CREATE ROLE r; GRANT CREATE TABLE TO r; GRANT REFERENCES TO r; DENY SELECT ON SCHEMA::dbo TO r");
+    let types = "SELECT type, permission_name FROM sys.database_permissions
+        WHERE grantee_principal_id = DATABASE_PRINCIPAL_ID('r') AND type IN ('CRTB', 'RF', 'SL') ORDER BY type";
+    assert_eq!(
+        rows(&mut s, types),
+        [
+            "ROW(String(\"CRTB\"), String(\"CREATE TABLE\"))",
+            "ROW(String(\"RF  \"), String(\"REFERENCES\"))",
+            "ROW(String(\"SL  \"), String(\"SELECT\"))",
+        ]
+    );
 }

@@ -351,7 +351,6 @@ fn what_is_not_here_is_refused_by_name() {
         "EXEC sp_rename 't.pk', 'x', 'INDEX'",
         "SELECT * FROM sys.dm_db_index_operational_stats(DB_ID(), NULL, NULL, NULL)",
         "CREATE TABLE u (id int REFERENCES t ON DELETE SET NULL)",
-        "CREATE TABLE u (id int REFERENCES t ON UPDATE CASCADE)",
         "CREATE TABLE u (id int) WITH (DATA_COMPRESSION = PAGE)",
         "CREATE INDEX i ON t (a) WITH PAD_INDEX",
         "GRANT SELECT ON t TO [public] WITH GRANT OPTION",

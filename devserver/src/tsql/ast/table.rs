@@ -82,6 +82,8 @@ pub enum ConstraintKind {
         referenced: Vec<Ident>,
         /// ON DELETE CASCADE.
         cascades: bool,
+        /// ON UPDATE CASCADE.
+        cascades_updates: bool,
     },
     /// `ALTER TABLE … ADD [CONSTRAINT name] DEFAULT expr FOR column`.
     Default { expr: Expr, text: Arc<str>, column: Ident },

@@ -145,16 +145,20 @@ impl Parser<'_> {
         self.expect("REFERENCES")?;
         let table = self.object_name()?;
         let referenced = if self.is_symbol(Symbol::LeftParen) { self.identifier_list()? } else { Vec::new() };
-        let mut cascades = false;
+        let (mut cascades, mut cascades_updates) = (false, false);
         while self.is("ON") && (self.is_ahead(1, "DELETE") || self.is_ahead(1, "UPDATE")) {
             self.advance();
             let event = self.keyword();
             self.advance();
             if self.accept("NO") {
                 self.expect("ACTION")?;
-            } else if event == "DELETE" && self.accept("CASCADE") {
-                cascades = true;
-            } else if self.is_one_of(&["SET", "CASCADE"]) {
+            } else if self.accept("CASCADE") {
+                if event == "DELETE" {
+                    cascades = true;
+                } else {
+                    cascades_updates = true;
+                }
+            } else if self.is("SET") {
                 return Err(self.unsupported(format!("ON {event} {}", self.keyword())));
             } else {
                 return Err(self.unexpected());
@@ -163,7 +167,7 @@ impl Parser<'_> {
         if self.is("NOT") && self.is_ahead(1, "FOR") {
             return Err(self.unsupported("NOT FOR REPLICATION"));
         }
-        Ok(ConstraintKind::ForeignKey { columns, table, referenced, cascades })
+        Ok(ConstraintKind::ForeignKey { columns, table, referenced, cascades, cascades_updates })
     }
 
     // Columns
