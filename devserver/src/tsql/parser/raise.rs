@@ -52,7 +52,8 @@ impl Parser<'_> {
             return Err(self.error(2747, message));
         }
         self.expect_symbol(Symbol::RightParen)?;
-        if self.accept("WITH") && !(self.accept("NOWAIT") && !self.is_symbol(Symbol::Comma)) {
+        let only_nowait = !self.accept("WITH") || self.accept("NOWAIT");
+        if !only_nowait || self.is_symbol(Symbol::Comma) {
             return Err(self.unsupported("RAISERROR WITH LOG and SETERROR"));
         }
         let statement = RaiseError { message, severity, state, arguments };
