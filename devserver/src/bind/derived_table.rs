@@ -190,13 +190,6 @@ impl Binder<'_> {
         let width = rows.first().map_or(0, Vec::len);
         let mut bound: Vec<Vec<Scalar>> = Vec::with_capacity(rows.len());
         for row in rows {
-            if row.len() != width {
-                return Err(SqlError::new(
-                    10709,
-                    "The number of columns for each row in a table value constructor must be the same.",
-                )
-                .severity(15));
-            }
             let mut values = Vec::with_capacity(width);
             for expr in row {
                 values.push(self.bind_expr(expr)?);

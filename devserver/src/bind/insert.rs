@@ -45,7 +45,7 @@ impl Binder<'_> {
                 }
                 InsertRows::Values(vec![vec![None; width]])
             }
-            InsertSource::Values(rows) => self.bind_insert_values(rows, &target, insert.columns.is_some())?,
+            InsertSource::Values(rows) => self.bind_insert_values(rows, &target)?,
             InsertSource::Query(query) => {
                 let bound = self.bind_query(query, true)?;
                 let plan = self.finish(bound)?;
@@ -111,31 +111,13 @@ impl Binder<'_> {
         if takes_one { Err(next_value_here()) } else { Ok(()) }
     }
 
-    fn bind_insert_values(
-        &mut self,
-        rows: &[Vec<NewValue>],
-        target: &InsertTarget,
-        has_list: bool,
-    ) -> SqlResult<InsertRows> {
+    fn bind_insert_values(&mut self, rows: &[Vec<NewValue>], target: &InsertTarget) -> SqlResult<InsertRows> {
         let width = target.ordinals.len();
         let mut bound: Vec<Vec<Option<Scalar>>> = Vec::with_capacity(rows.len());
         for row in rows {
             if row.len() != width {
-                return Err(if has_list {
-                    let (number, word) = if row.len() < width { (109, "more") } else { (110, "fewer") };
-                    SqlError::new(
-                        number,
-                        format!(
-                            "There are {word} columns in the INSERT statement than values specified in the VALUES \
-                             clause. The number of values in the VALUES clause must match the number of columns \
-                             specified in the INSERT statement."
-                        ),
-                    )
-                    .severity(15)
-                } else {
-                    identity_without_list(&target.table.schema, row.len(), width)
-                        .unwrap_or_else(|| count_mismatch(row.len(), width, false))
-                });
+                return Err(identity_without_list(&target.table.schema, row.len(), width)
+                    .unwrap_or_else(|| count_mismatch(row.len(), width, false)));
             }
             let mut values = Vec::with_capacity(width);
             for value in row {

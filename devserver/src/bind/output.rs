@@ -157,7 +157,7 @@ impl Binder<'_> {
                 return Err(SqlError::new(102, "Incorrect syntax near '*'.").severity(15));
             }
         }
-        self.bind_items(items, false)
+        self.bind_items(items)
     }
 
     /// The tables of the FROM clause that are not the target.

@@ -16,28 +16,19 @@ use crate::plan::scalar::{Node, SlotSet, slot_bit};
 use crate::tsql::ast::{Offset, OrderItem, Query, QueryBody, Select};
 
 impl Binder<'_> {
-    /// `outermost`: the query of a SELECT statement, where ORDER BY needs no TOP and variables can be assigned.
+    /// `outermost`: the query of a SELECT statement, where NEXT VALUE FOR may stand.
     pub fn bind_query(&mut self, query: &Query, outermost: bool) -> SqlResult<BoundQuery> {
         if outermost {
-            return self.bind_any_query(query, true);
+            return self.bind_any_query(query);
         }
-        self.without_next_value(|binder| binder.bind_any_query(query, false))
+        self.without_next_value(|binder| binder.bind_any_query(query))
     }
 
-    fn bind_any_query(&mut self, query: &Query, outermost: bool) -> SqlResult<BoundQuery> {
+    fn bind_any_query(&mut self, query: &Query) -> SqlResult<BoundQuery> {
         match &query.body {
             QueryBody::Select(select) => {
-                let allowed_without_top = outermost || select.top.is_some() || query.offset.is_some();
-                if !query.order_by.is_empty() && !allowed_without_top {
-                    return Err(SqlError::new(
-                        1033,
-                        "The ORDER BY clause is invalid in views, inline functions, derived tables, subqueries, and \
-                         common table expressions, unless TOP, OFFSET or FOR XML is also specified.",
-                    )
-                    .severity(15));
-                }
                 self.scopes.push(QueryScope::new());
-                let block = self.bind_select(select, &query.order_by, query.offset.as_ref(), outermost);
+                let block = self.bind_select(select, &query.order_by, query.offset.as_ref());
                 self.scopes.pop();
                 Ok(BoundQuery::Block(Box::new(block?)))
             }
@@ -60,7 +51,6 @@ impl Binder<'_> {
         select: &Select,
         order_by: &[OrderItem],
         offset: Option<&Offset>,
-        outermost: bool,
     ) -> SqlResult<Block> {
         let (relation, conditions) = self.without_next_value(|binder| {
             let relation = binder.bind_from(&select.from)?;
@@ -102,7 +92,7 @@ impl Binder<'_> {
 
         self.scope().windows_allowed = true;
         let next_values = self.next_values;
-        let mut items = self.bind_items(&select.items, outermost)?;
+        let mut items = self.bind_items(&select.items)?;
         if self.next_values != next_values {
             let is_ordered = !order_by.is_empty() && self.next_values.without_over != next_values.without_over;
             if select.distinct || select.top.is_some() || offset.is_some() || is_ordered {
@@ -119,11 +109,6 @@ impl Binder<'_> {
         self.scope().windows_allowed = false;
         self.scope().clause = Clause::NoAggregates;
 
-        if select.top.is_some() && offset.is_some() {
-            return Err(SqlError::new(10741, "A TOP can not be used in the same query or sub-query as a OFFSET.")
-                .severity(15)
-                .state(2));
-        }
         let limit = match offset {
             Some(offset) => self.bind_offset(Some(offset))?,
             None => self.bind_top(select.top.as_ref())?,

@@ -13,7 +13,7 @@ use crate::storage::fold;
 use crate::tsql::ast::{Expr, SelectItem};
 
 impl Binder<'_> {
-    pub fn bind_items(&mut self, items: &[SelectItem], outermost: bool) -> SqlResult<Vec<Item>> {
+    pub fn bind_items(&mut self, items: &[SelectItem]) -> SqlResult<Vec<Item>> {
         let mut bound = Vec::with_capacity(items.len());
         for item in items {
             match item {
@@ -66,22 +66,10 @@ impl Binder<'_> {
                     bound.push(Item { name, scalar, origin, variable: None });
                 }
                 SelectItem::Assign { variable, op, value } => {
-                    if !outermost {
-                        return Err(SqlError::new(102, "Incorrect syntax near '='.").severity(15));
-                    }
                     let (place, scalar) = self.bind_assignment(variable, *op, value)?;
                     bound.push(Item { name: "".into(), scalar, origin: ColumnOrigin::Computed, variable: Some(place) });
                 }
             }
-        }
-        let assigning = bound.iter().filter(|item| item.variable.is_some()).count();
-        if assigning > 0 && assigning < bound.len() {
-            return Err(SqlError::new(
-                141,
-                "A SELECT statement that assigns a value to a variable must not be combined with data-retrieval \
-                 operations.",
-            )
-            .severity(15));
         }
         Ok(bound)
     }

@@ -69,7 +69,7 @@ impl Binder<'_> {
         match body {
             QueryBody::Select(select) => {
                 self.scopes.push(QueryScope::new());
-                let block = self.bind_select(select, &[], None, false);
+                let block = self.bind_select(select, &[], None);
                 self.scopes.pop();
                 self.finish(BoundQuery::Block(Box::new(block?)))
             }

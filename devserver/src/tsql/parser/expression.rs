@@ -154,13 +154,7 @@ impl Parser<'_> {
         if !self.is_one_of(&["UNION", "EXCEPT", "INTERSECT"]) {
             return Ok(inner);
         }
-        match inner {
-            Expr::Subquery(query) if query.order_by.is_empty() => {
-                let query = self.rest_of_nested_query(query.body)?;
-                Ok(Expr::Subquery(Box::new(query)))
-            }
-            _ => Err(self.unexpected()),
-        }
+        Err(self.unsupported("a value that begins with a query in parentheses"))
     }
 
     /// An expression that begins with a word which is no reserved one.

@@ -65,19 +65,9 @@ impl Parser<'_> {
         Ok(query)
     }
 
-    /// The rest of a nested query whose first part, in parentheses, has been read.
-    pub(super) fn rest_of_nested_query(&mut self, first: QueryBody) -> SqlResult<Query> {
-        let body = self.rest_of_query_body(first)?;
-        self.finish_nested(body)
-    }
-
     /// The query of a subquery without its parentheses; that of a view too.
     pub(super) fn nested_query(&mut self) -> SqlResult<Query> {
         let body = self.query_body()?;
-        self.finish_nested(body)
-    }
-
-    fn finish_nested(&mut self, body: QueryBody) -> SqlResult<Query> {
         self.check_nested_selects(&body)?;
         let line = self.line();
         let query = self.ordered(body)?;
@@ -93,12 +83,7 @@ impl Parser<'_> {
     // Set operations
 
     fn query_body(&mut self) -> SqlResult<QueryBody> {
-        let first = self.query_term()?;
-        self.rest_of_query_body(first)
-    }
-
-    fn rest_of_query_body(&mut self, first: QueryBody) -> SqlResult<QueryBody> {
-        let mut left = first;
+        let mut left = self.query_term()?;
         loop {
             if self.is_one_of(&["EXCEPT", "INTERSECT"]) {
                 return Err(self.unsupported(self.keyword()));
