@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::catalog::object::Procedure;
-use crate::execute::cursor::{CurrentRow, SharedCursor};
+use crate::execute::open_cursor::{CurrentRow, SharedCursor};
 use crate::storage::ObjectId;
 use crate::value::Value;
 

@@ -16,6 +16,7 @@ pub mod limit;
 pub mod merge;
 pub mod metadata_function;
 pub mod new_row;
+pub mod open_cursor;
 pub mod open_json;
 pub mod operator;
 pub mod output_clause;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::SqlError;
-use crate::execute::cursor::SharedCursor;
+use crate::execute::open_cursor::SharedCursor;
 use crate::storage::{ObjectId, fold};
 use crate::tsql::ast::IsolationLevel;
 

@@ -196,11 +196,8 @@ impl TableHints {
 
     /// The hints behind the target of INSERT, UPDATE or DELETE: none that chooses how the table is read.
     pub fn of_target(hints: &[TableHint]) -> SqlResult<TableHints> {
-        for hint in hints {
-            match hint {
-                TableHint::ForceSeek(_) => return Err(not_for_targets()),
-                _ => {}
-            }
+        if hints.iter().any(|hint| matches!(hint, TableHint::ForceSeek(_))) {
+            return Err(not_for_targets());
         }
         if hints.iter().any(|hint| matches!(hint, TableHint::Index(_))) {
             return Err(SqlError::new(1069, "Index hints are only allowed in a FROM or OPTION clause."));

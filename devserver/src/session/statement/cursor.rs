@@ -13,7 +13,8 @@ use parking_lot::Mutex;
 
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
-use crate::execute::cursor::{Cursor, OpenCursor, SharedCursor, columns_of, fetch_next, find, tables_of};
+use crate::execute::cursor::{columns_of, fetch_next, tables_of};
+use crate::execute::open_cursor::{Cursor, OpenCursor, SharedCursor, find};
 use crate::plan::cell::{BoundPlan, Uses};
 use crate::plan::cursor::{CursorSource, CursorStep};
 use crate::plan::query::OutputColumn;

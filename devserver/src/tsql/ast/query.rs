@@ -110,7 +110,7 @@ pub enum TableSource {
         left: Box<TableSource>,
         right: Box<TableSource>,
         /// `None` for CROSS JOIN only.
-        on: Option<Predicate>,
+        on: Option<Box<Predicate>>,
     },
     /// `left CROSS APPLY right`, or `OUTER APPLY`.
     Apply { outer: bool, left: Box<TableSource>, right: Box<TableSource> },

@@ -76,7 +76,7 @@ impl Parser<'_> {
         }
         let right = Box::new(self.table_source()?);
         self.expect("ON")?;
-        let on = Some(self.search_condition()?);
+        let on = Some(Box::new(self.search_condition()?));
         Ok(TableSource::Join { kind, loops, left, right, on })
     }
 
