@@ -549,7 +549,7 @@ async fn a_dead_row_of_a_heap_is_kept_until_it_is_requeued() {
     assert_eq!(session.number("SELECT COUNT(*) FROM HeapQueue").await, 0);
     assert_eq!(fixture.queue.admin().stats(None).await.unwrap().dead, 1);
     let refusal = readpast_adopt::remove(&fixture.queue).await.unwrap_err();
-    assert!(refusal.to_string().contains("stand nowhere else"), "{refusal}");
+    assert!(refusal.to_string().contains("exist nowhere else"), "{refusal}");
     fixture.queue.admin().change(&JobChange::Requeue, JobState::Dead).await.unwrap();
     drain(&fixture.config, &fixture.queue, |_| Ok(())).await;
     assert_eq!(session.number("SELECT COUNT(*) FROM [$(schema)].[jobs]").await, 0);

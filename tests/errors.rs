@@ -113,7 +113,7 @@ async fn who_may_not_install_learns_who_may() {
     let error = fixture.connect_as(&login).await.admin().install().await.unwrap_err();
     assert!(matches!(error, Error::PermissionDenied { .. }), "{error:?}");
     assert!(error.to_string().contains("call Admin::install as a member of db_owner"), "{error}");
-    assert!(error.to_string().contains("`readpast install --script`, readpast "), "{error}");
+    assert!(error.to_string().contains("`readpast install --script`, version "), "{error}");
     fixture.drop_login(&login).await;
     fixture.remove().await;
 }

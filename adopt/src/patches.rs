@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(error("-- adopt: one\n", "--@ one\n--@ one\n"), "there are two changes for the place one");
         // A place that is marked twice, and an end without a beginning.
         assert_eq!(error("-- adopt: one\n-- adopt: one\n", "--@ one\n"), "the patch has no change for the place one");
-        assert_eq!(error("-- adopt: end\n", "--@ one\n"), "the place end has no change");
+        assert_eq!(error("-- adopt: end\n", "--@ one\n"), "the patch has no change for the place end");
     }
 
     #[test]

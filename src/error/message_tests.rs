@@ -44,7 +44,7 @@ fn messages_say_what_to_do() {
     assert!(tls("invalid peer certificate: certificate not valid for name \"db\"").contains("HostNameInCertificate"));
     assert!(tls("no usable CA certificates found in the platform trust store").contains("ca-certificates"));
     assert!(tls("Server does not allow the requested encryption level.").contains("Encrypt=false"));
-    let script = concat!("`readpast install --script`, readpast ", env!("CARGO_PKG_VERSION"));
+    let script = concat!("`readpast install --script`, version ", env!("CARGO_PKG_VERSION"));
     let missing = Error::NotInstalled { number: None, schema: "readpast".into(), message: "there is nothing".into() };
     let old = Error::SchemaTooOld { found: 1, wanted: 2 };
     for error in [missing, old] {

@@ -91,7 +91,7 @@ mod tests {
         {
             let remedy = for_permission(message, "s");
             assert!(
-                remedy.contains("db_owner") && remedy.contains("`readpast install --script`, readpast "),
+                remedy.contains("db_owner") && remedy.contains("`readpast install --script`, version "),
                 "{remedy}"
             );
         }

@@ -194,7 +194,7 @@ async fn a_bad_field_is_named_with_its_value_and_what_is_allowed() {
         ("jobs?queue=work&since=now", "since", "now", "2026-11-23T10:20"),
         ("jobs?queue=work&until=12%3A00", "until", "12:00", "2026-11-23T10:20"),
         ("jobs?queue=work&correlation_id=1", "correlation_id", "1", "invalid"),
-        ("jobs?queue=work&after=x", "after", "x", "link to a next page"),
+        ("jobs?queue=work&after=x", "after", "x", "link to the next page"),
         ("job?queue=work", "id", "missing", "number"),
         ("job?queue=work&id=x", "id", "x", "invalid digit"),
         ("bytes?queue=work&id=1&of=everything", "of", "everything", "payload or output"),

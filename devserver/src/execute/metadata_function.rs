@@ -166,7 +166,8 @@ pub fn object_id(name: &Value, kind: &Value, run: &mut Run<'_>) -> SqlResult<Val
         return Ok(if visible { Value::Int(table.id) } else { Value::Null });
     }
     let Some(name) = ParsedName::parse(name_text) else { return Ok(Value::Null) };
-    if !is_here(&name, run)? {
+    // No #temp table, and no other object is called so.
+    if name.name.starts_with('#') || !is_here(&name, run)? {
         return Ok(Value::Null);
     }
     settle_object(&name, run)?;

@@ -399,3 +399,14 @@ fn defaults_are_shown_in_their_normal_form() {
         assert_eq!(rows(&mut s, &query), [format!("ROW(String({shown:?}))")], "{written}");
     }
 }
+
+/// Source: "OBJECT_ID" (docs/t-sql/functions/object-id-transact-sql.md): "When you specify a temporary table name, the
+/// database name must precede the temporary table name, unless the current database is tempdb."
+#[test]
+fn a_temporary_table_is_found_by_the_name_of_tempdb() {
+    let (_e, mut s) = session();
+    let is_there = "SELECT IIF(OBJECT_ID(N'tempdb..#t') IS NULL, 0, 1)";
+    assert_eq!(rows(&mut s, is_there), ["ROW(Int(0))"]);
+    ok(&mut s, "CREATE TABLE #t (a int)");
+    assert_eq!(rows(&mut s, is_there), ["ROW(Int(1))"]);
+}
