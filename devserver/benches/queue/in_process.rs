@@ -8,7 +8,7 @@ use readpast_devserver::session::Session;
 use readpast_devserver::tds::login::LoginRequest;
 use readpast_devserver::tds::packet::{Message, PacketType, Reset};
 use readpast_devserver::tds::request::{self, Request};
-use readpast_devserver::tds::token::{Output, ResponseWriter};
+use readpast_devserver::tds::token::{ResponseWriter, SocketWriter};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use uuid::Uuid;
@@ -46,7 +46,7 @@ impl InProcess {
         };
         let session = server.engine().login(&login).expect("the default login");
         let (stop, stopping) = watch::channel(false);
-        let output = Output::new(Box::new(tokio::io::sink()), runtime.handle().clone(), stopping, Arc::default());
+        let output = SocketWriter::new(Box::new(tokio::io::sink()), runtime.handle().clone(), stopping, Arc::default());
         InProcess { session, writer: ResponseWriter::new(output), next_job: 1, _stop: stop }
     }
 

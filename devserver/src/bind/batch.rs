@@ -1,5 +1,5 @@
-//! From statements to steps: variables become places, and every query, condition and expression gets a [`Cell`] that
-//! keeps its plan.
+//! From statements to steps: variables become places, and every query, condition and expression gets a
+//! [`CachedPlan`].
 //!
 //! A batch or procedure is compiled as a whole before its first statement runs, so that a wrong column name in the last
 //! statement keeps the first from running, as in SQL Server. A table that is not there yet is no error (deferred name
@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use crate::bind::binder::Binder;
-use crate::bind::cell::Surroundings;
+use crate::bind::cached_plan::Surroundings;
 use crate::bind::foreign_key_definition;
 use crate::bind::table_definition;
 use crate::bind::type_name::variable_type;
@@ -16,7 +16,7 @@ use crate::catalog::parameter::VariableType;
 use crate::catalog::user_type::UserType;
 use crate::error::{SqlError, SqlResult};
 use crate::plan::batch::{ArgumentSource, CompiledBatch, ExecuteStep, Step, StepKind};
-use crate::plan::cell::{Cell, Plan, Source};
+use crate::plan::cached_plan::{CachedPlan, Plan, Source};
 use crate::plan::cursor::{CursorSource, CursorStep};
 use crate::plan::declarations::Declarations;
 use crate::plan::planner::IMPOSSIBLE_HINTS;
@@ -106,30 +106,30 @@ impl<'a> Compiler<'a> {
         Ok(Step { line: statement.line, kind })
     }
 
-    /// A cell, bound at once if that is possible already.
-    fn cell(&self, source: Source) -> SqlResult<Cell> {
-        let cell = Cell::new(source);
-        let (bound, looks) = self.surroundings.bind(&cell, &self.declarations, self.version);
+    /// A cached plan, bound at once if that is possible already.
+    fn cached(&self, source: Source) -> SqlResult<CachedPlan> {
+        let cached = CachedPlan::new(source);
+        let (bound, looks) = self.surroundings.bind(&cached, &self.declarations, self.version);
         // The statement waits for the other transaction, when it is reached.
         let waits = looks.changed_by_other.is_some() && !self.creates && self.surroundings.calls.is_none();
         if waits {
-            return Ok(cell);
+            return Ok(cached);
         }
         let latch = self.surroundings.latch;
         latch.put_looks(latch.take_looks().and(looks));
         match bound {
-            Ok(_) => Ok(cell),
+            Ok(_) => Ok(cached),
             Err(error)
                 if (is_deferred(&error) && !self.is_final) || (self.creates && error.number == IMPOSSIBLE_HINTS) =>
             {
-                Ok(cell)
+                Ok(cached)
             }
             Err(error) => Err(error),
         }
     }
 
-    fn expr(&self, expr: &Expr, ty: Option<SqlType>) -> SqlResult<Cell> {
-        self.cell(Source::Expr(expr.clone(), ty))
+    fn expr(&self, expr: &Expr, ty: Option<SqlType>) -> SqlResult<CachedPlan> {
+        self.cached(Source::Expr(expr.clone(), ty))
     }
 
     fn kind(&mut self, kind: &StatementKind) -> SqlResult<StepKind> {
@@ -137,17 +137,17 @@ impl<'a> Compiler<'a> {
             StatementKind::Insert(insert) => match &insert.source {
                 InsertSource::Execute(execute) => {
                     let execute = self.execute(execute)?;
-                    StepKind::InsertExecute(self.cell(Source::Statement(kind.clone()))?, Box::new(execute))
+                    StepKind::InsertExecute(self.cached(Source::Statement(kind.clone()))?, Box::new(execute))
                 }
-                _ => StepKind::Query(self.cell(Source::Statement(kind.clone()))?),
+                _ => StepKind::Query(self.cached(Source::Statement(kind.clone()))?),
             },
             StatementKind::Select(_)
             | StatementKind::Update(_)
             | StatementKind::Delete(_)
-            | StatementKind::Merge(_) => StepKind::Query(self.cell(Source::Statement(kind.clone()))?),
+            | StatementKind::Merge(_) => StepKind::Query(self.cached(Source::Statement(kind.clone()))?),
             StatementKind::Block(statements) => StepKind::Block(self.steps(statements)?),
             StatementKind::If { condition, then, otherwise } => {
-                let condition = self.cell(Source::Condition(condition.clone()))?;
+                let condition = self.cached(Source::Condition(condition.clone()))?;
                 let then = Box::new(self.step(then)?);
                 let otherwise = match otherwise {
                     Some(otherwise) => Some(Box::new(self.step(otherwise)?)),
@@ -156,7 +156,7 @@ impl<'a> Compiler<'a> {
                 StepKind::If { condition, then, otherwise }
             }
             StatementKind::While { condition, body } => {
-                let condition = self.cell(Source::Condition(condition.clone()))?;
+                let condition = self.cached(Source::Condition(condition.clone()))?;
                 self.loops += 1;
                 let body = self.step(body);
                 self.loops -= 1;
@@ -290,7 +290,7 @@ impl<'a> Compiler<'a> {
         }
         let select = StatementKind::Select(Box::new(select));
         Ok(Arc::new(CursorSource {
-            cell: self.cell(Source::Statement(select))?,
+            cached: self.cached(Source::Statement(select))?,
             declarations: self.declarations.clone(),
             schema: Arc::clone(self.surroundings.schema),
             owner: self.surroundings.owner,

@@ -12,7 +12,7 @@ use crate::catalog::principal::SecurableId;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::session_state::SessionState;
 use crate::plan::batch::{CalledFunctions, FunctionPlan};
-use crate::plan::cell::{PermissionNeed, Uses};
+use crate::plan::cached_plan::{PermissionNeed, Uses};
 use crate::plan::collation_label::CollationLabel;
 use crate::plan::declarations::Declarations;
 use crate::plan::options::PlanOptions;

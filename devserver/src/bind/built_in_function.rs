@@ -8,7 +8,7 @@ use crate::bind::unknown_function::is_unknown_here;
 use crate::bind::window::is_window_only;
 use crate::catalog::release::unknown_function;
 use crate::error::{SqlError, SqlResult};
-use crate::plan::cell::Uses;
+use crate::plan::cached_plan::Uses;
 use crate::plan::collation_label::CollationLabel;
 use crate::plan::query::{AggregateFunction, SortKey, WindowKind};
 use crate::plan::scalar::{FunctionNode, Node, Scalar};

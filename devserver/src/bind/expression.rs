@@ -10,7 +10,7 @@ use crate::bind::next_value_forbidden::next_value_here;
 use crate::bind::type_name::system_type_for_cast;
 use crate::catalog::object::Object;
 use crate::error::{SqlError, SqlResult};
-use crate::plan::cell::Uses;
+use crate::plan::cached_plan::Uses;
 use crate::plan::collation_label::CollationLabel;
 use crate::plan::query::WindowKind;
 use crate::plan::scalar::{CompareOp, Condition, Node, Scalar};

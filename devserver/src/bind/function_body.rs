@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use crate::bind::batch::Compiler;
 use crate::bind::binder::{Binder, CallChain};
-use crate::bind::cell::Surroundings;
+use crate::bind::cached_plan::Surroundings;
 use crate::catalog::object::Function;
 use crate::error::{SqlError, SqlResult};
 use crate::plan::batch::{CompiledBatch, FunctionPlan, Step, StepKind};
-use crate::plan::cell::Plan;
+use crate::plan::cached_plan::Plan;
 use crate::plan::declarations::Declarations;
 use crate::tsql::ast::{Statement, StatementKind};
 
@@ -59,7 +59,7 @@ fn check_step(step: &Step, version: u64) -> SqlResult<()> {
             check_step(then, version)?;
             otherwise.as_ref().map_or(Ok(()), |otherwise| check_step(otherwise, version))
         }
-        StepKind::Query(cell) => match cell.kept(version).as_ref().map(|bound| &bound.plan) {
+        StepKind::Query(cached) => match cached.kept(version).as_ref().map(|bound| &bound.plan) {
             Some(Plan::Select(select)) if select.into.is_some() => Err(SqlError::not_supported("INTO in a function")),
             Some(Plan::Select(select)) if select.variables.is_none() => {
                 let message = "Select statements included within a function cannot return data to a client.";

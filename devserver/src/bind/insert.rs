@@ -8,7 +8,7 @@ use crate::bind::foreign_key::Changes;
 use crate::bind::insert_target::{count_mismatch, explicit_row_version, identity_not_given};
 use crate::bind::next_value_forbidden::next_value_here;
 use crate::bind::next_value_forbidden::takes_next_value;
-use crate::bind::output::reads_columns;
+use crate::bind::output_clause::reads_columns;
 use crate::error::{SqlError, SqlResult};
 use crate::plan::change::{InsertPlan, InsertRows, InsertTarget};
 use crate::plan::options::PlanOptions;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::bind::binder::Binder;
 use crate::bind::change_target::{assigned_twice, computed_column, logical_table_changed, read_only_table};
 use crate::error::{SqlError, SqlResult};
-use crate::plan::cell::Uses;
+use crate::plan::cached_plan::Uses;
 use crate::plan::change::InsertTarget;
 use crate::plan::query::{TableHandle, TableLocation};
 use crate::storage::TableSchema;

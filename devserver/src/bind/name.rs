@@ -10,7 +10,7 @@ use crate::catalog::server::{Product, TEMPDB_NAME};
 use crate::catalog::system_view::SystemView;
 use crate::catalog::view::list::find_compatible;
 use crate::error::{SqlError, SqlResult};
-use crate::plan::cell::Uses;
+use crate::plan::cached_plan::Uses;
 use crate::plan::query::{TableHandle, TableLocation};
 use crate::plan::scalar::Scalar;
 use crate::storage::{CatalogName, ObjectId, fold};

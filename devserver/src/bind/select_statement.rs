@@ -3,7 +3,7 @@
 use crate::bind::binder::Binder;
 use crate::bind::block::{Block, BoundQuery};
 use crate::error::SqlResult;
-use crate::plan::cell::Uses;
+use crate::plan::cached_plan::Uses;
 use crate::plan::options::PlanOptions;
 use crate::plan::query::{Body, SelectPlan, SortKey};
 use crate::plan::relation::Relation;

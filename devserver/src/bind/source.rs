@@ -11,7 +11,7 @@ use crate::bind::conversion::no_text_or_image;
 use crate::bind::name::ResolvedTable;
 use crate::bind::query_scope::{Clause, QueryScope, VisibleColumn, VisibleSource};
 use crate::error::{SqlError, SqlResult};
-use crate::plan::cell::Uses;
+use crate::plan::cached_plan::Uses;
 use crate::plan::collation_label::CollationLabel;
 use crate::plan::query::{ColumnOrigin, QueryPlan, TableHandle, TableLocation};
 use crate::plan::relation::{JoinRelation, Relation, TableRelation};

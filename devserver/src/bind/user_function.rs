@@ -9,7 +9,7 @@ use crate::bind::name::display_name;
 use crate::catalog::object::{Function, Object};
 use crate::catalog::parameter::{Parameter, VariableType};
 use crate::error::{SqlError, SqlResult};
-use crate::plan::cell::Uses;
+use crate::plan::cached_plan::Uses;
 use crate::plan::collation_label::CollationLabel;
 use crate::plan::scalar::{Node, Scalar};
 use crate::storage::fold;

@@ -1,7 +1,7 @@
 //! Catalog views and dynamic management views, computed when they are read.
 
 use crate::catalog::database::Database;
-use crate::catalog::view::columns::{BIT, CODE, ColumnDescription, INT, NAME, WORD, bit, nvarchar, text};
+use crate::catalog::view::column_types::{BIT, CODE, ColumnDescription, INT, NAME, WORD, bit, nvarchar, text};
 use crate::catalog::view::facts::{CatalogView, Facts};
 use crate::catalog::view::{databases, indexes, list, principals, session_activity};
 use crate::storage::{CatalogName, Latch, fold};

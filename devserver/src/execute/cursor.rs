@@ -12,7 +12,7 @@ use crate::error::{SqlError, SqlResult};
 use crate::execute::frame::{Flow, Frame, Run, SlotRow};
 use crate::execute::open_cursor::{CurrentRow, OpenCursor, Places};
 use crate::execute::table_scan::{open_scan, seek_range};
-use crate::plan::cell::{BoundPlan, Plan};
+use crate::plan::cached_plan::{BoundPlan, Plan};
 use crate::plan::query::{Body, LoopKind, Operator, OutputColumn, SelectPlan, TableScan};
 use crate::plan::scalar::Condition;
 use crate::storage::Key;
@@ -21,7 +21,7 @@ use crate::value::Value;
 pub fn columns_of(bound: &BoundPlan) -> &[OutputColumn] {
     match &bound.plan {
         Plan::Select(plan) => &plan.query.columns,
-        _ => unreachable!("a cursor's cell holds a SELECT"),
+        _ => unreachable!("a cursor's plan holds a SELECT"),
     }
 }
 

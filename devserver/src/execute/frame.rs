@@ -9,7 +9,7 @@ use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::execute::session_state::SessionState;
 use crate::plan::batch::CalledFunctions;
-use crate::plan::cell::BoundPlan;
+use crate::plan::cached_plan::BoundPlan;
 use crate::plan::query::TableLocation;
 use crate::storage::{Key, Latch, ObjectId, Row, TableSchema, Transaction};
 use crate::value::{Day, Ticks, Value};

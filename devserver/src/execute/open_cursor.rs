@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::plan::cell::BoundPlan;
+use crate::plan::cached_plan::BoundPlan;
 use crate::plan::cursor::CursorSource;
 use crate::storage::{Key, ObjectId, ScanPlace, SeekRange, fold};
 use crate::value::Value;

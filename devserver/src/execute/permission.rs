@@ -21,7 +21,7 @@
 use crate::catalog::database::Database;
 use crate::catalog::principal::DBO_USER;
 use crate::error::{SqlError, SqlResult};
-use crate::plan::cell::PermissionNeed;
+use crate::plan::cached_plan::PermissionNeed;
 
 /// 229 if the user lacks one of the permissions.
 pub fn check_needs(needs: &[PermissionNeed], user: i32, database: &Database) -> SqlResult<()> {

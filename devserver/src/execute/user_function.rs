@@ -6,7 +6,7 @@ use crate::execute::frame::{Frame, Run};
 use crate::execute::permission::check_needs;
 use crate::execute::select_statement::run_select;
 use crate::plan::batch::{FunctionPlan, Step, StepKind};
-use crate::plan::cell::{BoundPlan, Cell, Plan};
+use crate::plan::cached_plan::{BoundPlan, CachedPlan, Plan};
 use crate::value::Value;
 
 /// Procedures, triggers and functions can nest this deep.
@@ -49,22 +49,22 @@ pub(super) fn call(plan: &FunctionPlan, arguments: Vec<Value>, run: &mut Run<'_>
     }
 }
 
-/// What a cell has to do, if the user may.
-fn bound(cell: &Cell, version: u64, run: &Run<'_>) -> SqlResult<std::sync::Arc<BoundPlan>> {
-    let bound = cell.kept(version).ok_or_else(|| SqlError::not_supported("a function whose tables are not there"))?;
+/// What a cached plan has to do, if the user may.
+fn bound(cached: &CachedPlan, version: u64, run: &Run<'_>) -> SqlResult<std::sync::Arc<BoundPlan>> {
+    let bound = cached.kept(version).ok_or_else(|| SqlError::not_supported("a function whose tables are not there"))?;
     check_needs(&bound.needs, run.state.user, run.database)?;
     Ok(bound)
 }
 
-fn value(cell: &Cell, version: u64, run: &mut Run<'_>) -> SqlResult<Value> {
-    let bound = bound(cell, version, run)?;
-    let Plan::Scalar(scalar) = &bound.plan else { unreachable!("the cell was made for an expression") };
+fn value(cached: &CachedPlan, version: u64, run: &mut Run<'_>) -> SqlResult<Value> {
+    let bound = bound(cached, version, run)?;
+    let Plan::Scalar(scalar) = &bound.plan else { unreachable!("the plan was made for an expression") };
     scalar.eval(run, &mut Frame::of(&bound))
 }
 
-fn holds(cell: &Cell, version: u64, run: &mut Run<'_>) -> SqlResult<bool> {
-    let bound = bound(cell, version, run)?;
-    let Plan::Condition(condition) = &bound.plan else { unreachable!("the cell was made for a condition") };
+fn holds(cached: &CachedPlan, version: u64, run: &mut Run<'_>) -> SqlResult<bool> {
+    let bound = bound(cached, version, run)?;
+    let Plan::Condition(condition) = &bound.plan else { unreachable!("the plan was made for a condition") };
     condition.holds(run, &mut Frame::of(&bound))
 }
 
@@ -90,21 +90,21 @@ fn run_step(step: &Step, version: u64, run: &mut Run<'_>) -> SqlResult<Outcome> 
                 (false, None) => Ok(Outcome::Next),
             };
         }
-        StepKind::Return(Some(cell)) => return Ok(Outcome::Return(value(cell, version, run)?)),
-        StepKind::Set(place, cell) => {
-            run.activation.values[*place] = value(cell, version, run)?;
+        StepKind::Return(Some(cached)) => return Ok(Outcome::Return(value(cached, version, run)?)),
+        StepKind::Set(place, cached) => {
+            run.activation.values[*place] = value(cached, version, run)?;
             run.state.row_count = 1;
         }
         StepKind::Declare(list) => {
-            for (place, cell) in list {
-                if let Some(cell) = cell {
-                    run.activation.values[*place] = value(cell, version, run)?;
+            for (place, cached) in list {
+                if let Some(cached) = cached {
+                    run.activation.values[*place] = value(cached, version, run)?;
                     run.state.row_count = 1;
                 }
             }
         }
-        StepKind::Query(cell) => {
-            let bound = bound(cell, version, run)?;
+        StepKind::Query(cached) => {
+            let bound = bound(cached, version, run)?;
             let Plan::Select(select) = &bound.plan else { unreachable!("a function changes nothing") };
             let result = run_select(select, run, &mut Frame::of(&bound), &mut Vec::new())?;
             run.state.row_count = result.count as i64;

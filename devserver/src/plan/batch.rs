@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::catalog::parameter::VariableType;
 use crate::catalog::user_type::UserType;
-use crate::plan::cell::Cell;
+use crate::plan::cached_plan::CachedPlan;
 use crate::plan::cursor::CursorStep;
 use crate::plan::declarations::Declarations;
 use crate::storage::TableSchema;
@@ -34,49 +34,49 @@ pub struct Step {
 
 #[derive(Debug)]
 pub enum StepKind {
-    Query(Cell),
-    InsertExecute(Cell, Box<ExecuteStep>),
-    Set(usize, Cell),
-    Declare(Vec<(usize, Option<Cell>)>),
+    Query(CachedPlan),
+    InsertExecute(CachedPlan, Box<ExecuteStep>),
+    Set(usize, CachedPlan),
+    Declare(Vec<(usize, Option<CachedPlan>)>),
     Block(Vec<Step>),
     If {
-        condition: Cell,
+        condition: CachedPlan,
         then: Box<Step>,
         otherwise: Option<Box<Step>>,
     },
     While {
-        condition: Cell,
+        condition: CachedPlan,
         body: Box<Step>,
     },
     Break,
     Continue,
-    Return(Option<Cell>),
+    Return(Option<CachedPlan>),
     TryCatch {
         body: Vec<Step>,
         handler: Vec<Step>,
     },
     Throw {
-        number: Cell,
-        message: Cell,
-        state: Cell,
+        number: CachedPlan,
+        message: CachedPlan,
+        state: CachedPlan,
     },
     Rethrow,
     RaiseError {
-        message: Cell,
-        severity: Cell,
-        state: Cell,
-        arguments: Vec<Cell>,
+        message: CachedPlan,
+        severity: CachedPlan,
+        state: CachedPlan,
+        arguments: Vec<CachedPlan>,
     },
-    Print(Cell),
-    SetLockTimeout(Cell),
-    SetDeadlockPriority(Cell),
-    WaitForDelay(Cell),
-    SetDateFirst(Cell),
+    Print(CachedPlan),
+    SetLockTimeout(CachedPlan),
+    SetDeadlockPriority(CachedPlan),
+    WaitForDelay(CachedPlan),
+    SetDateFirst(CachedPlan),
     /// To the language that there is.
     SetLanguage,
     CheckIdentity {
-        table: Cell,
-        value: Cell,
+        table: CachedPlan,
+        value: CachedPlan,
     },
     Cursor(Box<CursorStep>),
     Execute(Box<ExecuteStep>),
@@ -96,7 +96,7 @@ pub struct ExecuteStep {
 pub enum ExecuteTarget {
     Procedure(ObjectName),
     Variable(usize),
-    Text(Box<Cell>),
+    Text(Box<CachedPlan>),
 }
 
 #[derive(Debug)]
@@ -107,7 +107,7 @@ pub struct Argument {
 
 #[derive(Debug)]
 pub enum ArgumentSource {
-    Value(Box<Cell>),
+    Value(Box<CachedPlan>),
     Variable { place: usize, ty: SqlType, output: bool },
     Table { place: usize, ty: VariableType },
     Default,

@@ -1,7 +1,7 @@
 //! INSERT BULK as a plan: the rows come from the client.
 
 use crate::plan::batch::CalledFunctions;
-use crate::plan::cell::PermissionNeed;
+use crate::plan::cached_plan::PermissionNeed;
 use crate::plan::change::InsertTarget;
 use crate::value::SqlType;
 

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::plan::cell::Cell;
+use crate::plan::cached_plan::CachedPlan;
 use crate::plan::declarations::Declarations;
 use crate::value::SqlType;
 
 /// The query of a cursor as the batch was compiled.
 #[derive(Debug)]
 pub struct CursorSource {
-    pub cell: Cell,
+    pub cached: CachedPlan,
     pub declarations: Declarations,
     pub schema: Arc<str>,
     /// See `CompiledBatch::owner`.

@@ -3,7 +3,7 @@
 pub mod access_path;
 pub mod batch;
 pub mod bulk_load;
-pub mod cell;
+pub mod cached_plan;
 pub mod change;
 pub mod collation_label;
 pub mod cursor;

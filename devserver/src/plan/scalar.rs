@@ -79,7 +79,7 @@ pub enum Node {
     UserFunction {
         /// The number of the function.
         id: i32,
-        /// Its place among the functions that the plan calls ([`crate::plan::cell::BoundPlan::functions`]).
+        /// Its place among the functions that the plan calls ([`crate::plan::cached_plan::BoundPlan::functions`]).
         place: usize,
         arguments: Vec<Scalar>,
     },

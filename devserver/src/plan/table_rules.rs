@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use crate::plan::scalar::{Condition, Scalar};
 use crate::storage::{IndexId, TableSchema};
-use crate::value::Value;
 
 /// What a table does to each new row.
 #[derive(Debug)]
@@ -72,15 +71,6 @@ pub struct Lookup {
 impl ForeignKeys {
     pub fn has_references(&self) -> bool {
         !self.references.is_empty()
-    }
-
-    /// Leaves of a row only the values that refer to others.
-    pub fn keep_referring(&self, row: &mut [Value]) {
-        for (ordinal, value) in row.iter_mut().enumerate() {
-            if !self.references.iter().any(|reference| reference.columns.contains(&ordinal)) {
-                *value = Value::Null;
-            }
-        }
     }
 
     pub fn has_referrers(&self) -> bool {

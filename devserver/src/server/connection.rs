@@ -14,7 +14,7 @@ use crate::server::negotiation::protocol_error;
 use crate::server::session_thread::run_session;
 use crate::server::shared::{HangUpOnDrop, Shared, Signals, Work};
 use crate::tds::packet::{Message, PacketReader, PacketType};
-use crate::tds::token::Output;
+use crate::tds::token::SocketWriter;
 
 /// Requests read ahead while one runs. TDS clients wait for an answer before the next request (MS-TDS 3.2.5.7, "Sent
 /// Client Request State"), and may only send an attention; who sends more than this is cut off, so that what waits for
@@ -50,7 +50,7 @@ where
     let signals = Arc::new(Signals::default());
     let (hang_up, hung_up) = watch::channel(false);
     let gate = Arc::clone(shared.engine.faults.gate());
-    let output = Output::new(Box::new(writer), Handle::current(), hung_up, Arc::clone(&gate));
+    let output = SocketWriter::new(Box::new(writer), Handle::current(), hung_up, Arc::clone(&gate));
     let session_shared = Arc::clone(shared);
     let session_signals = Arc::clone(&signals);
     std::thread::Builder::new().name("devserver-session".to_owned()).stack_size(SESSION_STACK).spawn(move || {

@@ -14,7 +14,7 @@ use crate::session::statement::bulk_load::{rows_expected, rows_not_expected};
 use crate::tds::login::{self, Proof};
 use crate::tds::packet::{Message, PacketType, Reset};
 use crate::tds::request::{self, Request};
-use crate::tds::token::{Output, ResponseWriter};
+use crate::tds::token::{ResponseWriter, SocketWriter};
 use crate::{access_token, kerberos};
 
 /// The session's thread.
@@ -23,7 +23,7 @@ pub(super) fn run_session(
     login: &Message,
     is_encrypted: bool,
     mut work: mpsc::Receiver<Work>,
-    output: Output,
+    output: SocketWriter,
     signals: &Arc<Signals>,
 ) {
     let mut out = ResponseWriter::new(output);

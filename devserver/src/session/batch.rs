@@ -5,7 +5,7 @@ use crate::execute::activation::Activation;
 use crate::plan::batch::{CompiledBatch, Step, StepKind};
 use crate::session::client_session::Session;
 use crate::session::outcome::{Control, Failure, Origin, SimpleFailure, StepResult, cancelled};
-use crate::session::output::Output;
+use crate::session::result_target::ResultTarget;
 
 impl Session {
     /// Runs a compiled batch with its variables; the table variables are made and dropped here.
@@ -13,7 +13,7 @@ impl Session {
         &mut self,
         compiled: &CompiledBatch,
         activation: &mut Activation,
-        out: &mut Output<'_>,
+        out: &mut ResultTarget<'_>,
     ) -> StepResult {
         activation.grow(compiled.declarations.len());
         if let Err(error) = self.make_table_variables(compiled, activation) {
@@ -42,7 +42,7 @@ impl Session {
         steps: &[Step],
         compiled: &CompiledBatch,
         activation: &mut Activation,
-        out: &mut Output<'_>,
+        out: &mut ResultTarget<'_>,
     ) -> StepResult {
         for step in steps {
             match self.run_step(step, compiled, activation, out)? {
@@ -58,7 +58,7 @@ impl Session {
         step: &Step,
         compiled: &CompiledBatch,
         activation: &mut Activation,
-        out: &mut Output<'_>,
+        out: &mut ResultTarget<'_>,
     ) -> StepResult {
         let line = step.line;
         self.engine.faults.gate().pass();
@@ -108,7 +108,7 @@ impl Session {
             StepKind::Break => Ok(Control::Break),
             StepKind::Continue => Ok(Control::Continue),
             StepKind::Return(None) => Ok(Control::Return(None)),
-            StepKind::Return(Some(cell)) => match self.eval_cell(cell, compiled, activation) {
+            StepKind::Return(Some(cached)) => match self.eval_cached(cached, compiled, activation) {
                 Ok(value) => Ok(Control::Return(Some(value.as_i64().unwrap_or(0) as i32))),
                 Err((error, origin)) => self.fail(error, origin, activation, line, out),
             },
@@ -134,7 +134,7 @@ impl Session {
         handler: &[Step],
         compiled: &CompiledBatch,
         activation: &mut Activation,
-        out: &mut Output<'_>,
+        out: &mut ResultTarget<'_>,
     ) -> StepResult {
         let level = self.state.nest_level;
         self.try_levels.push(level);

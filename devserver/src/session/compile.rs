@@ -1,12 +1,13 @@
-//! Text to compiled batch, and cells to plans; what was compiled before is taken again while the catalog is the same.
+//! Text to compiled batch, and cached plans to plans; what was compiled before is taken again while the catalog is the
+//! same.
 
 use std::sync::Arc;
 
 use crate::bind::batch::Compiler;
-use crate::bind::cell::Surroundings;
+use crate::bind::cached_plan::Surroundings;
 use crate::error::SqlResult;
 use crate::plan::batch::CompiledBatch;
-use crate::plan::cell::{BoundPlan, Cell};
+use crate::plan::cached_plan::{BoundPlan, CachedPlan};
 use crate::plan::declarations::Declarations;
 use crate::session::client_session::Session;
 use crate::session::plan_cache::BatchKey;
@@ -86,26 +87,26 @@ impl Session {
         }
     }
 
-    /// The plan of a cell of a batch, bound anew if the catalog has changed.
-    pub fn bound(&mut self, cell: &Cell, compiled: &CompiledBatch) -> SqlResult<Arc<BoundPlan>> {
-        self.bound_in(cell, &compiled.declarations, &compiled.schema, compiled.owner)
+    /// The plan of a cached plan of a batch, bound anew if the catalog has changed.
+    pub fn bound(&mut self, cached: &CachedPlan, compiled: &CompiledBatch) -> SqlResult<Arc<BoundPlan>> {
+        self.bound_in(cached, &compiled.declarations, &compiled.schema, compiled.owner)
     }
 
     /// The same among these variables, where `schema` is that of unqualified names, in a module of this owner.
     pub(crate) fn bound_in(
         &mut self,
-        cell: &Cell,
+        cached: &CachedPlan,
         declarations: &Declarations,
         schema: &Arc<str>,
         owner: Option<i32>,
     ) -> SqlResult<Arc<BoundPlan>> {
         loop {
             let version = self.version();
-            if let Some(bound) = cell.kept(version) {
+            if let Some(bound) = cached.kept(version) {
                 return Ok(bound);
             }
             let (bound, looks) =
-                self.with_surroundings(schema, owner, |surroundings| surroundings.bind(cell, declarations, version));
+                self.with_surroundings(schema, owner, |surroundings| surroundings.bind(cached, declarations, version));
             if !self.waits_after(&looks)? {
                 return bound;
             }

@@ -10,7 +10,7 @@ use crate::catalog::database::Database;
 use crate::catalog::release::Release;
 use crate::catalog::server::{Login, MASTER, MASTER_NAME, Product, Server};
 use crate::error::{SqlError, SqlResult};
-use crate::session::fault::Faults;
+use crate::session::injected_faults::Faults;
 use crate::session::plan_cache::PlanCache;
 use crate::storage::fold;
 use crate::tsql::check_name;

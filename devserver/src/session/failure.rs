@@ -19,7 +19,7 @@ use crate::error::SqlError;
 use crate::execute::activation::Activation;
 use crate::session::client_session::Session;
 use crate::session::outcome::{Control, Failure, Origin, StepResult};
-use crate::session::output::Output;
+use crate::session::result_target::ResultTarget;
 use crate::tds::token::DoneKind;
 
 /// What an error ends when nobody catches it.
@@ -82,7 +82,7 @@ impl Session {
         origin: Origin,
         activation: &Activation,
         line: u32,
-        out: &mut Output<'_>,
+        out: &mut ResultTarget<'_>,
     ) -> StepResult {
         error = error.at_line(line);
         if error.procedure.is_none() {
@@ -133,7 +133,7 @@ impl Session {
         &mut self,
         error: SqlError,
         activation: &Activation,
-        out: &mut Output<'_>,
+        out: &mut ResultTarget<'_>,
     ) -> Result<(), Failure> {
         match self.fail(error, Origin::Statement, activation, 1, out) {
             Ok(_) => Ok(()),

@@ -6,7 +6,7 @@ use crate::catalog::user_type::UserType;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::execute::permission::{check_needs, denied};
-use crate::plan::cell::PermissionNeed;
+use crate::plan::cached_plan::PermissionNeed;
 use crate::session::client_session::Session;
 use crate::storage::fold;
 use crate::tsql::ast::TypeName;

@@ -8,7 +8,7 @@ use crate::execute::session_state::Options;
 use crate::plan::declarations::Declarations;
 use crate::session::client_session::{AwaitedRows, Session};
 use crate::session::outcome::Failure;
-use crate::session::output::Output;
+use crate::session::result_target::ResultTarget;
 use crate::tds::request::{RpcCall, TransactionRequest};
 use crate::tds::token::{DoneKind, ResponseWriter};
 
@@ -17,7 +17,7 @@ impl Session {
     pub fn run_batch(&mut self, sql: &str, writer: &mut ResponseWriter) {
         self.storage().handle().clear_cancel();
         self.note_activity(true);
-        let mut out = Output::new(writer);
+        let mut out = ResultTarget::new(writer);
         // All batches of a session are one scope.
         let scope_identity = self.state.scope_identity;
         let mut activation = Activation { scope_identity, ..Activation::default() };
@@ -38,7 +38,7 @@ impl Session {
     }
 
     /// An error before anything ran.
-    fn refuse_batch(&mut self, error: SqlError, out: &mut Output<'_>) {
+    fn refuse_batch(&mut self, error: SqlError, out: &mut ResultTarget<'_>) {
         self.state.error = error.number;
         out.error(&error.at_line(1));
         out.writer().done_statement(DoneKind::Other, None);
@@ -48,20 +48,20 @@ impl Session {
     /// Answers a message that is not what must come now.
     pub fn refuse(&mut self, error: SqlError, writer: &mut ResponseWriter) {
         self.storage().handle().clear_cancel();
-        self.refuse_batch(error, &mut Output::new(writer));
+        self.refuse_batch(error, &mut ResultTarget::new(writer));
     }
 
     pub fn run_rpc(&mut self, call: RpcCall, writer: &mut ResponseWriter) {
         self.storage().handle().clear_cancel();
         self.note_activity(true);
-        let mut out = Output::new(writer);
+        let mut out = ResultTarget::new(writer);
         let result = self.call(call, &mut out);
         self.end_of_request(result, &mut out);
     }
 
     pub fn run_transaction_request(&mut self, request: TransactionRequest, writer: &mut ResponseWriter) {
         self.storage().handle().clear_cancel();
-        let mut out = Output::new(writer);
+        let mut out = ResultTarget::new(writer);
         if let Err(error) = self.transaction_request(request, &mut out) {
             self.state.error = error.number;
             out.error(&error.at_line(1));
@@ -74,7 +74,7 @@ impl Session {
     pub fn run_bulk_load(&mut self, awaited: &AwaitedRows, payload: &[u8], writer: &mut ResponseWriter) {
         self.storage().handle().clear_cancel();
         self.note_activity(true);
-        let mut out = Output::new(writer);
+        let mut out = ResultTarget::new(writer);
         let scope_identity = self.state.scope_identity;
         let mut activation = Activation { scope_identity, ..Activation::default() };
         let loaded = self.load_rows(awaited, payload, &mut activation, &mut out);
@@ -94,7 +94,7 @@ impl Session {
     }
 
     /// What must be true between two requests.
-    fn end_of_request(&mut self, result: Result<(), Failure>, out: &mut Output<'_>) {
+    fn end_of_request(&mut self, result: Result<(), Failure>, out: &mut ResultTarget<'_>) {
         debug_assert!(
             !matches!(result, Err(Failure::Raised { .. })),
             "an error on its way to a CATCH that is not there"

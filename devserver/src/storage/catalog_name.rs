@@ -1,4 +1,4 @@
-//! The name of something in a database, and what lookups of names note; see `names.rs`.
+//! The name of something in a database, and what lookups of names note; see `changed_names.rs`.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;

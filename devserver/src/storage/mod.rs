@@ -12,7 +12,8 @@
 
 mod application_lock;
 mod catalog_name;
-mod check;
+mod changed_names;
+mod consistency;
 mod database;
 mod ddl;
 mod delete;
@@ -24,7 +25,6 @@ mod insert;
 mod key;
 mod lock_plan;
 mod locks;
-mod names;
 mod own_tables;
 mod range;
 mod row;
@@ -48,7 +48,7 @@ mod write;
 mod tests;
 
 pub use catalog_name::{CatalogName, Looks};
-pub use check::{check_consistency, check_live};
+pub use consistency::{check_consistency, check_live};
 pub use database::{Database, Latch, Session};
 pub use insert::{Inserted, OnDuplicateKey};
 pub use key::Key;

@@ -38,7 +38,6 @@ pub struct Found {
 pub struct ScanPlace {
     low: Bound<Key>,
     high: Bound<Key>,
-    finished: bool,
 }
 
 impl ScanPlace {
@@ -245,13 +244,7 @@ impl Scan {
 
     /// Where the scan is, for another scan of the same range to go on from.
     pub fn place(&self) -> ScanPlace {
-        ScanPlace { low: self.low.clone(), high: self.high.clone(), finished: self.finished }
-    }
-
-    pub fn go_on_from(&mut self, place: &ScanPlace) {
-        self.low = place.low.clone();
-        self.high = place.high.clone();
-        self.finished = place.finished && is_empty(&self.low, &self.high);
+        ScanPlace { low: self.low.clone(), high: self.high.clone() }
     }
 
     /// Goes on behind the entry that another scan of this range has found last; `again`: with it.

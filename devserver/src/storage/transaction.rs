@@ -117,11 +117,6 @@ impl Transaction {
         Mark(self.undo.len())
     }
 
-    /// The number of changes a rollback would take back.
-    pub fn undo_len(&self) -> usize {
-        self.undo.len()
-    }
-
     /// The snapshot against which changes are checked.
     pub(super) fn changing_snapshot(&self) -> Option<u64> {
         self.snapshot.filter(|_| self.under_snapshot)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::catalog::constraint::constraints;
 use crate::catalog::normal_form::shown_default;
-use crate::catalog::view::columns::{BIT, CODE, INT, NAME, TEXT, TINY, WHEN, WORD, bit, object_columns, text};
+use crate::catalog::view::column_types::{BIT, CODE, INT, NAME, TEXT, TINY, WHEN, WORD, bit, object_columns, text};
 use crate::catalog::view::facts::{CatalogView, Facts};
 use crate::catalog::view::tables::object_row;
 use crate::storage::TableSchema;

@@ -2,7 +2,7 @@
 
 use crate::catalog::database::Database;
 use crate::catalog::server::MASTER;
-use crate::catalog::view::columns::{ColumnDescription, NAME, WORD, bit, text};
+use crate::catalog::view::column_types::{ColumnDescription, NAME, WORD, bit, text};
 use crate::value::{Collation, SqlType, Value};
 
 pub const DATABASES: &[ColumnDescription] = &[

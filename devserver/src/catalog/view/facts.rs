@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::catalog::catalog::Catalog;
 use crate::catalog::database::Database;
-use crate::catalog::view::columns::{ColumnDescription, date};
+use crate::catalog::view::column_types::{ColumnDescription, date};
 use crate::storage::{Latch, Lifetime, ObjectId, TableSchema};
 use crate::value::Value;
 

@@ -1,6 +1,8 @@
 //! Indexes, their columns and how many rows they have.
 
-use crate::catalog::view::columns::{BIG, BIT, CODE, ColumnDescription, INT, NAME, TEXT, TINY, WHEN, WORD, bit, text};
+use crate::catalog::view::column_types::{
+    BIG, BIT, CODE, ColumnDescription, INT, NAME, TEXT, TINY, WHEN, WORD, bit, text,
+};
 use crate::catalog::view::facts::{CatalogView, Facts};
 use crate::storage::{Index, IndexId, Latch, ObjectId, Uniqueness};
 use crate::value::{SqlType, Value};

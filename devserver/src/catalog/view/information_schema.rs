@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::catalog::normal_form::shown_default;
 use crate::catalog::object::{Function, Object};
 use crate::catalog::system_type::large_length;
-use crate::catalog::view::columns::{BIG, INT, NAME, TINY, WHEN, date, nvarchar, text, varchar};
+use crate::catalog::view::column_types::{BIG, INT, NAME, TINY, WHEN, date, nvarchar, text, varchar};
 use crate::catalog::view::constraints::constraint_rows;
 use crate::catalog::view::facts::{CatalogView, Facts};
 use crate::catalog::view::modules::{definition, routines};

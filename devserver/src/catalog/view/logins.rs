@@ -1,6 +1,6 @@
 //! The server's logins.
 
-use crate::catalog::view::columns::{BIT, INT, NAME, WHEN, WORD, bit, date, text};
+use crate::catalog::view::column_types::{BIT, INT, NAME, WHEN, WORD, bit, date, text};
 use crate::catalog::view::facts::{CatalogView, Facts};
 use crate::value::{Length, SqlType, Value};
 

@@ -6,7 +6,7 @@
 //! the dev server does not have (files, pages, replication, encryption) are left out; who asks for one is refused
 //! (59000).
 
-pub mod columns;
+pub mod column_types;
 pub mod constraints;
 pub mod databases;
 pub mod facts;

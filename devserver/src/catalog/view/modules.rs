@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::catalog::object::{Object, Trigger};
 use crate::catalog::parameter::{Parameter, VariableType};
 use crate::catalog::system_type::type_number;
-use crate::catalog::view::columns::{
+use crate::catalog::view::column_types::{
     BIT, CODE, ColumnDescription, INT, NAME, TEXT, TINY, WHEN, WORD, bit, date, nvarchar, object_columns, text,
 };
 use crate::catalog::view::facts::{CatalogView, Facts};

@@ -1,7 +1,7 @@
 //! Users, roles, their members, and permissions.
 
 use crate::catalog::principal::{PrincipalKind, Principals, SecurableId};
-use crate::catalog::view::columns::{ColumnDescription, NAME, WORD, bit, text};
+use crate::catalog::view::column_types::{ColumnDescription, NAME, WORD, bit, text};
 use crate::value::{SqlType, Value};
 
 pub const PRINCIPALS: &[ColumnDescription] = &[

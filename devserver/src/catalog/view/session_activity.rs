@@ -7,7 +7,7 @@
 use std::time::Instant;
 
 use crate::catalog::database::Database;
-use crate::catalog::view::columns::{ColumnDescription, NAME, WORD, date, text};
+use crate::catalog::view::column_types::{ColumnDescription, NAME, WORD, date, text};
 use crate::catalog::view::indexes::hobt_id;
 use crate::storage::{END_OF_INDEX, HEAP, Latch, LockInfo, LockMode, LockOwner, LockStatus, Resource, WaitInfo};
 use crate::value::{Length, SqlType, Value};

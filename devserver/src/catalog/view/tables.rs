@@ -6,7 +6,7 @@ use crate::catalog::catalog::SYS_SCHEMA_ID;
 use crate::catalog::constraint::{constraint_id, constraints};
 use crate::catalog::object::{Object, Procedure, View};
 use crate::catalog::system_type::type_number;
-use crate::catalog::view::columns::{
+use crate::catalog::view::column_types::{
     BIT, CODE, ColumnDescription, INT, NAME, TEXT, TINY, WHEN, WORD, bit, date, object_columns, text,
 };
 use crate::catalog::view::facts::{CatalogView, Facts};

@@ -2,7 +2,7 @@
 
 use crate::catalog::catalog::SYS_SCHEMA_ID;
 use crate::catalog::system_type::{SYSNAME, SYSTEM_TYPES};
-use crate::catalog::view::columns::{BIT, INT, NAME, TINY, bit, text};
+use crate::catalog::view::column_types::{BIT, INT, NAME, TINY, bit, text};
 use crate::catalog::view::facts::{CatalogView, Facts};
 use crate::value::{Collation, SqlType, Value};
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::execute::application_lock::application_mode;
-use crate::plan::cell::Uses;
+use crate::plan::cached_plan::Uses;
 use crate::session::call::argument::{PassedArgument, Returned};
 use crate::session::call::system_argument::{argument, text_argument};
 use crate::session::client_session::Session;

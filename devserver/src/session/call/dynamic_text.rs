@@ -10,7 +10,7 @@ use crate::plan::declarations::Declarations;
 use crate::session::call::argument::{Passed, PassedArgument, Returned, convert_parameter};
 use crate::session::client_session::Session;
 use crate::session::outcome::{Control, Failure, Origin, StepResult};
-use crate::session::output::Output;
+use crate::session::result_target::ResultTarget;
 use crate::tsql::ast::ParameterDef;
 use crate::tsql::parse_parameter_list;
 use crate::value::SqlType;
@@ -26,7 +26,7 @@ impl Session {
         mut callee: Activation,
         line: u32,
         activation: &mut Activation,
-        out: &mut Output<'_>,
+        out: &mut ResultTarget<'_>,
     ) -> Result<(Control, Activation), Failure> {
         if let Err(error) = self.check_nesting() {
             self.drop_table_variables(&mut callee);
@@ -61,7 +61,7 @@ impl Session {
         first: usize,
         activation: &mut Activation,
         line: u32,
-        out: &mut Output<'_>,
+        out: &mut ResultTarget<'_>,
     ) -> Result<Option<Returned>, Failure> {
         let bound = self.bind_declared(declared, arguments);
         let (declarations, callee, places) = match bound {

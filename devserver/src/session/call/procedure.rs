@@ -18,7 +18,7 @@ use crate::session::call::procedure_not_found::not_found;
 use crate::session::call::system_procedure;
 use crate::session::client_session::Session;
 use crate::session::outcome::{Control, Failure, Origin, StepResult};
-use crate::session::output::Output;
+use crate::session::result_target::ResultTarget;
 use crate::storage::fold;
 use crate::tsql::ast::ObjectName;
 use crate::value::{self, SqlType, Value};
@@ -30,11 +30,11 @@ impl Session {
         line: u32,
         compiled: &CompiledBatch,
         activation: &mut Activation,
-        out: &mut Output<'_>,
+        out: &mut ResultTarget<'_>,
     ) -> StepResult {
         match &execute.target {
-            ExecuteTarget::Text(cell) => {
-                let text = match self.eval_cell(cell, compiled, activation) {
+            ExecuteTarget::Text(cached) => {
+                let text = match self.eval_cached(cached, compiled, activation) {
                     Ok(text) => text,
                     Err((error, origin)) => return self.fail(error, origin, activation, line, out),
                 };
@@ -71,7 +71,7 @@ impl Session {
         line: u32,
         compiled: &CompiledBatch,
         activation: &mut Activation,
-        out: &mut Output<'_>,
+        out: &mut ResultTarget<'_>,
     ) -> StepResult {
         let mut arguments = Vec::with_capacity(execute.arguments.len());
         for argument in &execute.arguments {
@@ -124,8 +124,8 @@ impl Session {
     ) -> Result<PassedArgument, (SqlError, Origin)> {
         let mut output = false;
         let value = match &argument.value {
-            ArgumentSource::Value(cell) => {
-                let (value, ty) = self.eval_typed(cell, compiled, activation)?;
+            ArgumentSource::Value(cached) => {
+                let (value, ty) = self.eval_typed(cached, compiled, activation)?;
                 Passed::Value { value, ty }
             }
             ArgumentSource::Variable { place, ty, output: is_output } => {
@@ -170,7 +170,7 @@ impl Session {
         schema: &Arc<str>,
         activation: &mut Activation,
         line: u32,
-        out: &mut Output<'_>,
+        out: &mut ResultTarget<'_>,
     ) -> Result<Option<Returned>, Failure> {
         let is_elsewhere = name.server.is_some()
             || name
@@ -232,7 +232,7 @@ impl Session {
         arguments: &[PassedArgument],
         activation: &mut Activation,
         line: u32,
-        out: &mut Output<'_>,
+        out: &mut ResultTarget<'_>,
     ) -> Result<Option<Returned>, Failure> {
         callee.procedure = Some(Arc::clone(procedure));
         callee.owner = compiled.owner;
@@ -306,7 +306,7 @@ impl Session {
                 error
             })?;
         let compiled = Arc::new(compiled);
-        // A #temp table of this session must not be found in another's plan; such cells are not kept anyway.
+        // A #temp table of this session must not be found in another's plan; such cached plans are not kept anyway.
         if is_common {
             self.engine.plans.keep_body(self.database.id, procedure, version, &compiled);
         }

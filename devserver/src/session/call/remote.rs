@@ -10,7 +10,7 @@ use crate::session::call::argument::{Passed, PassedArgument, Returned, convert_p
 use crate::session::call::procedure_not_found;
 use crate::session::client_session::Session;
 use crate::session::outcome::Failure;
-use crate::session::output::Output;
+use crate::session::result_target::ResultTarget;
 use crate::tds::request::{RpcCall, RpcParameter, RpcProcedure, RpcValue};
 use crate::tsql::ast::ObjectName;
 use crate::value::{SqlType, Value};
@@ -23,7 +23,7 @@ const SP_UNPREPARE: u16 = 15;
 
 impl Session {
     /// Runs one call with its answer.
-    pub(crate) fn call(&mut self, call: RpcCall, out: &mut Output<'_>) -> Result<(), Failure> {
+    pub(crate) fn call(&mut self, call: RpcCall, out: &mut ResultTarget<'_>) -> Result<(), Failure> {
         let mut activation = Activation::default();
         out.writer().enter_procedure();
         let result = self.call_in(call, &mut activation, out);
@@ -35,7 +35,12 @@ impl Session {
         }
     }
 
-    fn call_in(&mut self, call: RpcCall, activation: &mut Activation, out: &mut Output<'_>) -> Result<(), Failure> {
+    fn call_in(
+        &mut self,
+        call: RpcCall,
+        activation: &mut Activation,
+        out: &mut ResultTarget<'_>,
+    ) -> Result<(), Failure> {
         let name = match &call.procedure {
             RpcProcedure::Name(name) => match ParsedName::parse(name) {
                 Some(name) => name.to_object_name(),

@@ -6,7 +6,7 @@ use crate::session::call::argument::{PassedArgument, Returned};
 use crate::session::call::system_argument::{argument, first_text, handle_argument, text_argument};
 use crate::session::client_session::Session;
 use crate::session::outcome::{Failure, Origin};
-use crate::session::output::Output;
+use crate::session::result_target::ResultTarget;
 use crate::storage::fold;
 use crate::tsql::ast::ObjectName;
 use crate::value::{SqlType, Value};
@@ -58,7 +58,7 @@ impl Session {
         arguments: Vec<PassedArgument>,
         activation: &mut Activation,
         line: u32,
-        out: &mut Output<'_>,
+        out: &mut ResultTarget<'_>,
     ) -> Result<Option<Returned>, Failure> {
         if let Some(error) = unknown_parameter(procedure, &arguments) {
             return self.fail(error, Origin::Statement, activation, line, out).map(|_| None);

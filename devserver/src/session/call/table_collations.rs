@@ -6,12 +6,12 @@
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::execute::metadata_function::{object_id, visible_table};
-use crate::plan::cell::Uses;
+use crate::plan::cached_plan::Uses;
 use crate::plan::query::{ColumnOrigin, OutputColumn};
 use crate::session::call::argument::PassedArgument;
 use crate::session::call::system_argument::text_argument;
 use crate::session::client_session::Session;
-use crate::session::output::Output;
+use crate::session::result_target::ResultTarget;
 use crate::tds::token::DoneKind;
 use crate::value::{Collation, SqlType, Value};
 
@@ -20,7 +20,7 @@ impl Session {
         &mut self,
         arguments: &[PassedArgument],
         activation: &mut Activation,
-        out: &mut Output<'_>,
+        out: &mut ResultTarget<'_>,
     ) -> SqlResult<()> {
         let name = text_argument(arguments, 0, "@object", "sp_tablecollations_100")?;
         let schema = self.with_run(Uses::Database, activation, |run| {

@@ -7,7 +7,7 @@ use crate::catalog::parameter::VariableType;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::execute::frame::Frame;
-use crate::plan::cell::Uses;
+use crate::plan::cached_plan::Uses;
 use crate::plan::declarations::Declarations;
 use crate::session::client_session::Session;
 use crate::storage::{CatalogName, ObjectId, TableSchema};

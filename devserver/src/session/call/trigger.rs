@@ -16,12 +16,12 @@ use crate::catalog::parameter::VariableType;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::plan::batch::CompiledBatch;
-use crate::plan::cell::Uses;
+use crate::plan::cached_plan::Uses;
 use crate::plan::declarations::Declarations;
 use crate::plan::trigger::{DELETED, INSERTED, TriggerTarget};
 use crate::session::client_session::{RunningTrigger, Session};
 use crate::session::outcome::{Failure, Origin, SimpleFailure, StepResult};
-use crate::session::output::Output;
+use crate::session::result_target::ResultTarget;
 use crate::storage::{ChangedRow, Lifetime, Mark, ObjectId, TableSchema};
 use crate::value::Value;
 
@@ -75,7 +75,7 @@ impl Session {
     pub(crate) fn with_triggers<T>(
         &mut self,
         target: &TriggerTarget,
-        out: &mut Output<'_>,
+        out: &mut ResultTarget<'_>,
         line: u32,
         activation: &mut Activation,
         statement: impl FnOnce(&mut Session, &mut Activation) -> SqlResult<(T, u64)>,
@@ -105,7 +105,7 @@ impl Session {
     fn statement_and_triggers<T>(
         &mut self,
         target: &TriggerTarget,
-        out: &mut Output<'_>,
+        out: &mut ResultTarget<'_>,
         line: u32,
         activation: &mut Activation,
         statement: impl FnOnce(&mut Session, &mut Activation) -> SqlResult<(T, u64)>,
@@ -137,7 +137,7 @@ impl Session {
         &mut self,
         trigger: &Trigger,
         target: &TriggerTarget,
-        out: &mut Output<'_>,
+        out: &mut ResultTarget<'_>,
         line: u32,
         activation: &mut Activation,
         statement: impl FnOnce(&mut Session, &mut Activation) -> SqlResult<Vec<ChangedRow>>,
@@ -161,7 +161,7 @@ impl Session {
         trigger: &Trigger,
         target: &TriggerTarget,
         changes: &[ChangedRow],
-        out: &mut Output<'_>,
+        out: &mut ResultTarget<'_>,
         line: u32,
         activation: &mut Activation,
     ) -> Result<(), SimpleFailure> {

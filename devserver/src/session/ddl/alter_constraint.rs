@@ -6,7 +6,7 @@ use crate::bind::{foreign_key_definition, table_definition};
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::execute::frame::Frame;
-use crate::plan::cell::Uses;
+use crate::plan::cached_plan::Uses;
 use crate::session::client_session::Session;
 use crate::storage::{Index, Lifetime, ObjectId, TableSchema, Uniqueness, fold};
 use crate::tsql::ast::{Ident, TableDefinition};

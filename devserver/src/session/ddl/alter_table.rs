@@ -14,7 +14,7 @@ use crate::bind::table_definition;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::execute::frame::Run;
-use crate::plan::cell::Uses;
+use crate::plan::cached_plan::Uses;
 use crate::session::client_session::Session;
 use crate::storage::{self, Lifetime, ObjectId, TableSchema, fold};
 use crate::tsql::ast::{AlterTable, AlterTableAction, AlterTableDrop, LockEscalation};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
-use crate::plan::cell::Uses;
+use crate::plan::cached_plan::Uses;
 use crate::session::client_session::Session;
 use crate::storage::{self, LockMode, ObjectId, TableSchema};
 use crate::value::now_utc;

@@ -10,7 +10,7 @@ use crate::bind::foreign_key::referring_keys;
 use crate::bind::foreign_key_definition::serves;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
-use crate::plan::cell::Uses;
+use crate::plan::cached_plan::Uses;
 use crate::session::client_session::Session;
 use crate::storage::{ForeignKey, Latch, Lifetime, ObjectId, TableSchema};
 

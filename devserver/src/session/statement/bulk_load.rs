@@ -7,10 +7,10 @@ use crate::execute::activation::Activation;
 use crate::execute::bulk_load::run_bulk_load;
 use crate::execute::frame::Frame;
 use crate::plan::bulk_load::BulkLoadPlan;
-use crate::plan::cell::Uses;
+use crate::plan::cached_plan::Uses;
 use crate::session::client_session::{AwaitedRows, Session};
 use crate::session::outcome::SimpleFailure;
-use crate::session::output::Output;
+use crate::session::result_target::ResultTarget;
 use crate::tds::request::BulkData;
 use crate::tds::token::DoneKind;
 use crate::tsql::ast::InsertBulk;
@@ -44,7 +44,7 @@ impl Session {
         awaited: &AwaitedRows,
         payload: &[u8],
         activation: &mut Activation,
-        out: &mut Output<'_>,
+        out: &mut ResultTarget<'_>,
     ) -> Result<(), SimpleFailure> {
         let plan = self.bulk_load_plan(&awaited.insert)?;
         if !Arc::ptr_eq(&plan.target.table.schema, &awaited.schema) {
@@ -70,7 +70,7 @@ impl Session {
         &mut self,
         failure: SimpleFailure,
         activation: &Activation,
-        out: &mut Output<'_>,
+        out: &mut ResultTarget<'_>,
     ) -> bool {
         match failure {
             SimpleFailure::Error(error, origin) => self.fail(error, origin, activation, 1, out).is_err(),

@@ -8,7 +8,7 @@ use crate::catalog::object_name::ParsedName;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::session::client_session::Session;
-use crate::session::output::Output;
+use crate::session::result_target::ResultTarget;
 use crate::value::{SqlType, Value, convert};
 
 impl Session {
@@ -18,7 +18,7 @@ impl Session {
         value: &Value,
         line: u32,
         activation: &mut Activation,
-        out: &mut Output<'_>,
+        out: &mut ResultTarget<'_>,
     ) -> SqlResult<()> {
         let not_found = || {
             SqlError::new(

@@ -15,12 +15,12 @@ use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::execute::cursor::{columns_of, fetch_next, tables_of};
 use crate::execute::open_cursor::{Cursor, OpenCursor, SharedCursor, find};
-use crate::plan::cell::{BoundPlan, Uses};
+use crate::plan::cached_plan::{BoundPlan, Uses};
 use crate::plan::cursor::{CursorSource, CursorStep};
 use crate::plan::query::OutputColumn;
 use crate::session::client_session::Session;
 use crate::session::outcome::SimpleFailure;
-use crate::session::output::Output;
+use crate::session::result_target::ResultTarget;
 use crate::storage::{ObjectId, fold};
 use crate::tds::token::DoneKind;
 use crate::value::{self, SqlType};
@@ -42,7 +42,7 @@ impl Session {
         &mut self,
         step: &CursorStep,
         activation: &mut Activation,
-        out: &mut Output<'_>,
+        out: &mut ResultTarget<'_>,
     ) -> Result<(), SimpleFailure> {
         match step {
             CursorStep::Declare { name, source } => {
@@ -81,7 +81,7 @@ impl Session {
     }
 
     fn bind_cursor(&mut self, source: &CursorSource) -> SqlResult<Arc<BoundPlan>> {
-        self.bound_in(&source.cell, &source.declarations, &source.schema, source.owner)
+        self.bound_in(&source.cached, &source.declarations, &source.schema, source.owner)
     }
 
     /// Something was created, changed or dropped since the cursor was opened: 16943 if it was a table of the cursor.
@@ -123,7 +123,7 @@ impl Session {
         name: &str,
         into: &[(usize, SqlType)],
         activation: &mut Activation,
-        out: &mut Output<'_>,
+        out: &mut ResultTarget<'_>,
     ) -> Result<(), SimpleFailure> {
         self.state.fetch_status = -1;
         let shared = self.cursor(name, activation)?;

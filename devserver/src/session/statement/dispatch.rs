@@ -8,7 +8,7 @@ use crate::execute::activation::Activation;
 use crate::plan::batch::{CompiledBatch, Step, StepKind};
 use crate::session::client_session::Session;
 use crate::session::outcome::{Control, Origin, SimpleFailure};
-use crate::session::output::Output;
+use crate::session::result_target::ResultTarget;
 use crate::session::statement::evaluate::cell_type;
 use crate::tds::token::DoneKind;
 use crate::tsql::ast::StatementKind;
@@ -20,32 +20,32 @@ impl Session {
         step: &Step,
         compiled: &CompiledBatch,
         activation: &mut Activation,
-        out: &mut Output<'_>,
+        out: &mut ResultTarget<'_>,
     ) -> Result<Control, SimpleFailure> {
         match &step.kind {
-            StepKind::Query(cell) => self.run_query_step(cell, None, step.line, compiled, activation, out)?,
-            StepKind::InsertExecute(cell, execute) => {
-                return self.run_insert_execute(cell, execute, step.line, compiled, activation, out);
+            StepKind::Query(cached) => self.run_query_step(cached, None, step.line, compiled, activation, out)?,
+            StepKind::InsertExecute(cached, execute) => {
+                return self.run_insert_execute(cached, execute, step.line, compiled, activation, out);
             }
-            StepKind::Set(place, cell) => {
-                let value = self.eval_cell(cell, compiled, activation)?;
+            StepKind::Set(place, cached) => {
+                let value = self.eval_cached(cached, compiled, activation)?;
                 activation.values[*place] = value;
                 self.state.row_count = 1;
                 // It counts as a SELECT of one row, which clients do not take for a changed one.
                 self.statement_done(out, DoneKind::Select, Some(1));
             }
             StepKind::Declare(values) => {
-                for (place, cell) in values {
-                    if let Some(cell) = cell {
-                        activation.values[*place] = self.eval_cell(cell, compiled, activation)?;
+                for (place, cached) in values {
+                    if let Some(cached) = cached {
+                        activation.values[*place] = self.eval_cached(cached, compiled, activation)?;
                         self.state.row_count = 1;
                     }
                 }
             }
             StepKind::Throw { number, message, state } => {
-                let number = self.eval_cell(number, compiled, activation)?.as_i64().unwrap_or(0);
-                let message = self.eval_cell(message, compiled, activation)?;
-                let state = self.eval_cell(state, compiled, activation)?.as_i64().unwrap_or(0);
+                let number = self.eval_cached(number, compiled, activation)?.as_i64().unwrap_or(0);
+                let message = self.eval_cached(message, compiled, activation)?;
+                let state = self.eval_cached(state, compiled, activation)?.as_i64().unwrap_or(0);
                 if !(50_000..=i64::from(i32::MAX)).contains(&number) {
                     return Err(SimpleFailure::Error(
                         SqlError::new(
@@ -70,19 +70,19 @@ impl Session {
             StepKind::RaiseError { message, severity, state, arguments } => {
                 self.raise_error(message, severity, state, arguments, step.line, compiled, activation, out)?;
             }
-            StepKind::Print(cell) => {
-                let message = self.eval_cell(cell, compiled, activation)?;
+            StepKind::Print(cached) => {
+                let message = self.eval_cached(cached, compiled, activation)?;
                 let procedure = activation.procedure.as_ref().map(|procedure| Arc::clone(&procedure.full_name));
                 out.info(0, 0, 1, message.as_str().unwrap_or(" "), procedure.as_deref(), step.line);
                 self.statement_done(out, DoneKind::Other, None);
             }
-            StepKind::SetLockTimeout(cell) => {
-                let value = self.eval_cell(cell, compiled, activation)?.as_i64().unwrap_or(-1);
+            StepKind::SetLockTimeout(cached) => {
+                let value = self.eval_cached(cached, compiled, activation)?.as_i64().unwrap_or(-1);
                 self.state.options.lock_timeout = u64::try_from(value).ok().map(Duration::from_millis);
                 self.statement_done(out, DoneKind::Other, None);
             }
-            StepKind::SetDeadlockPriority(cell) => {
-                let value = self.eval_cell(cell, compiled, activation)?.as_i64().unwrap_or(0);
+            StepKind::SetDeadlockPriority(cached) => {
+                let value = self.eval_cached(cached, compiled, activation)?.as_i64().unwrap_or(0);
                 if !(-10..=10).contains(&value) {
                     let error = SqlError::new(155, format!("'{value}' is not a recognized DEADLOCK_PRIORITY option."));
                     return Err(SimpleFailure::Error(error.severity(15), Origin::Statement));
@@ -90,20 +90,20 @@ impl Session {
                 self.state.options.deadlock_priority = value as i8;
                 self.statement_done(out, DoneKind::Other, None);
             }
-            StepKind::WaitForDelay(cell) => {
-                let delay = self.eval_cell(cell, compiled, activation)?;
-                self.wait_for(&delay, cell_type(cell, self.version()))?;
+            StepKind::WaitForDelay(cached) => {
+                let delay = self.eval_cached(cached, compiled, activation)?;
+                self.wait_for(&delay, cell_type(cached, self.version()))?;
                 self.statement_done(out, DoneKind::Other, None);
             }
             StepKind::Cursor(step) => self.run_cursor_step(step, activation, out)?,
             StepKind::CheckIdentity { table, value } => {
-                let table = self.eval_cell(table, compiled, activation)?;
-                let value = self.eval_cell(value, compiled, activation)?;
+                let table = self.eval_cached(table, compiled, activation)?;
+                let value = self.eval_cached(value, compiled, activation)?;
                 self.check_identity(table.as_str().unwrap_or_default(), &value, step.line, activation, out)?;
                 self.statement_done(out, DoneKind::Other, None);
             }
-            StepKind::SetDateFirst(cell) => {
-                let day = self.eval_cell(cell, compiled, activation)?;
+            StepKind::SetDateFirst(cached) => {
+                let day = self.eval_cached(cached, compiled, activation)?;
                 self.set_date_first(&day).map_err(|error| SimpleFailure::Error(error, Origin::Statement))?;
                 self.statement_done(out, DoneKind::Other, None);
             }
@@ -133,7 +133,7 @@ impl Session {
     /// The end of a successful statement. What is no query sets @@ROWCOUNT to 0.
     ///
     /// Source: "@@ROWCOUNT" (MicrosoftDocs/sql-docs, docs/t-sql/functions/rowcount-transact-sql.md).
-    pub fn statement_done(&mut self, out: &mut Output<'_>, kind: DoneKind, count: Option<u64>) {
+    pub fn statement_done(&mut self, out: &mut ResultTarget<'_>, kind: DoneKind, count: Option<u64>) {
         self.state.error = 0;
         if kind == DoneKind::Other {
             self.state.row_count = 0;

@@ -7,7 +7,7 @@ use crate::error::{STALE_PLAN, SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::execute::frame::{Frame, Run, Storage};
 use crate::plan::batch::CompiledBatch;
-use crate::plan::cell::{BoundPlan, Cell, Plan, Uses};
+use crate::plan::cached_plan::{BoundPlan, CachedPlan, Plan, Uses};
 use crate::session::client_session::Session;
 use crate::session::outcome::Origin;
 use crate::tsql::ast::IsolationLevel;
@@ -63,28 +63,28 @@ impl Session {
         result
     }
 
-    pub fn eval_cell(
+    pub fn eval_cached(
         &mut self,
-        cell: &Cell,
+        cached: &CachedPlan,
         compiled: &CompiledBatch,
         activation: &mut Activation,
     ) -> Result<Value, (SqlError, Origin)> {
-        self.with_newest_plan(cell, compiled, |session, bound| {
-            let Plan::Scalar(scalar) = &bound.plan else { unreachable!("the cell was made for an expression") };
+        self.with_newest_plan(cached, compiled, |session, bound| {
+            let Plan::Scalar(scalar) = &bound.plan else { unreachable!("the plan was made for an expression") };
             session.with_run(bound.uses, activation, |run| scalar.eval(run, &mut Frame::of(bound)))
         })
     }
 
-    /// Evaluates a cell; again if another session has dropped an index that its plan uses.
+    /// Evaluates a cached plan; again if another session has dropped an index that its plan uses.
     fn with_newest_plan<T>(
         &mut self,
-        cell: &Cell,
+        cached: &CachedPlan,
         compiled: &CompiledBatch,
         mut evaluate: impl FnMut(&mut Session, &BoundPlan) -> SqlResult<T>,
     ) -> Result<T, (SqlError, Origin)> {
         loop {
             let version = self.version();
-            let bound = self.bound(cell, compiled).map_err(|error| (error, Origin::Binding))?;
+            let bound = self.bound(cached, compiled).map_err(|error| (error, Origin::Binding))?;
             self.check_permissions(&bound.needs).map_err(|error| (error, Origin::Statement))?;
             match evaluate(self, &bound) {
                 Err(error) if error.number == STALE_PLAN && self.version() != version => {}
@@ -95,12 +95,12 @@ impl Session {
 
     pub(crate) fn eval_condition(
         &mut self,
-        cell: &Cell,
+        cached: &CachedPlan,
         compiled: &CompiledBatch,
         activation: &mut Activation,
     ) -> Result<bool, (SqlError, Origin)> {
-        self.with_newest_plan(cell, compiled, |session, bound| {
-            let Plan::Condition(condition) = &bound.plan else { unreachable!("the cell was made for a condition") };
+        self.with_newest_plan(cached, compiled, |session, bound| {
+            let Plan::Condition(condition) = &bound.plan else { unreachable!("the plan was made for a condition") };
             session.with_run(bound.uses, activation, |run| condition.holds(run, &mut Frame::of(bound)))
         })
     }
@@ -108,19 +108,19 @@ impl Session {
     /// The value of an EXEC argument with its type.
     pub fn eval_typed(
         &mut self,
-        cell: &Cell,
+        cached: &CachedPlan,
         compiled: &CompiledBatch,
         activation: &mut Activation,
     ) -> Result<(Value, SqlType), (SqlError, Origin)> {
-        let bound = self.bound(cell, compiled).map_err(|error| (error, Origin::Binding))?;
-        let Plan::Scalar(scalar) = &bound.plan else { unreachable!("the cell was made for an expression") };
-        let value = self.eval_cell(cell, compiled, activation)?;
+        let bound = self.bound(cached, compiled).map_err(|error| (error, Origin::Binding))?;
+        let Plan::Scalar(scalar) = &bound.plan else { unreachable!("the plan was made for an expression") };
+        let value = self.eval_cached(cached, compiled, activation)?;
         Ok((value, scalar.ty))
     }
 }
 
-pub(crate) fn cell_type(cell: &Cell, version: u64) -> Option<SqlType> {
-    match &cell.kept(version)?.plan {
+pub(crate) fn cell_type(cached: &CachedPlan, version: u64) -> Option<SqlType> {
+    match &cached.kept(version)?.plan {
         Plan::Scalar(scalar) => Some(scalar.ty),
         _ => None,
     }

@@ -5,10 +5,10 @@
 use crate::error::SqlError;
 use crate::execute::activation::Activation;
 use crate::plan::batch::{CompiledBatch, ExecuteTarget, Step, StepKind};
-use crate::plan::cell::Cell;
+use crate::plan::cached_plan::CachedPlan;
 use crate::session::client_session::Session;
 use crate::session::outcome::{Control, Origin, StepResult};
-use crate::session::output::Output;
+use crate::session::result_target::ResultTarget;
 use crate::tds::token::DoneKind;
 use crate::tsql::ast::StatementKind;
 
@@ -19,7 +19,7 @@ impl Session {
         step: &Step,
         compiled: &CompiledBatch,
         activation: &mut Activation,
-        out: &mut Output<'_>,
+        out: &mut ResultTarget<'_>,
     ) -> Option<StepResult> {
         let result = match &step.kind {
             StepKind::Block(_) | StepKind::Nothing => return None,
@@ -27,7 +27,7 @@ impl Session {
             // Its own statements are described.
             StepKind::Execute(execute) if matches!(execute.target, ExecuteTarget::Text(_)) => return None,
             StepKind::Declare(_) => Ok(()),
-            StepKind::Query(cell) => self.describe_query(cell, compiled, out),
+            StepKind::Query(cached) => self.describe_query(cached, compiled, out),
             _ => Err((SqlError::not_supported("this statement under SET FMTONLY ON"), Origin::Statement)),
         };
         Some(match result {
@@ -38,11 +38,11 @@ impl Session {
 
     fn describe_query(
         &mut self,
-        cell: &Cell,
+        cached: &CachedPlan,
         compiled: &CompiledBatch,
-        out: &mut Output<'_>,
+        out: &mut ResultTarget<'_>,
     ) -> Result<(), (SqlError, Origin)> {
-        let bound = self.bound(cell, compiled).map_err(|error| (error, Origin::Binding))?;
+        let bound = self.bound(cached, compiled).map_err(|error| (error, Origin::Binding))?;
         self.check_permissions(&bound.needs).map_err(|error| (error, Origin::Statement))?;
         match bound.plan.client_columns() {
             Some(columns) => {

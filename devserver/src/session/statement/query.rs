@@ -7,12 +7,12 @@ use crate::execute::insert::CapturedRows;
 use crate::execute::statement_result::StatementResult;
 use crate::execute::{delete, insert, merge, select_into, select_statement, update};
 use crate::plan::batch::{CompiledBatch, ExecuteStep};
-use crate::plan::cell::{BoundPlan, Cell, Plan};
+use crate::plan::cached_plan::{BoundPlan, CachedPlan, Plan};
 use crate::plan::query::TableLocation;
 use crate::plan::select_statement::SelectStatementPlan;
 use crate::session::client_session::Session;
 use crate::session::outcome::{Control, Origin, SimpleFailure};
-use crate::session::output::Output;
+use crate::session::result_target::ResultTarget;
 use crate::session::statement::set_option::wrong_set_options;
 use crate::tds::token::DoneKind;
 use crate::value::Value;
@@ -20,19 +20,19 @@ use crate::value::Value;
 impl Session {
     pub(crate) fn run_query_step(
         &mut self,
-        cell: &Cell,
+        cached: &CachedPlan,
         executed: Option<CapturedRows>,
         line: u32,
         compiled: &CompiledBatch,
         activation: &mut Activation,
-        out: &mut Output<'_>,
+        out: &mut ResultTarget<'_>,
     ) -> Result<(), SimpleFailure> {
         let is_repeatable = executed.is_none();
         let mut executed = executed;
         loop {
             let version = self.version();
-            let bound = self.bound(cell, compiled).map_err(binding_failure)?;
-            let result = self.run_bound(&bound, cell, executed.take(), line, activation, out);
+            let bound = self.bound(cached, compiled).map_err(binding_failure)?;
+            let result = self.run_bound(&bound, cached, executed.take(), line, activation, out);
             match result {
                 // Another session has changed a table between the binding and the table's lock: SQL Server compiles
                 // such a statement again. It has been taken back as a whole.
@@ -46,11 +46,11 @@ impl Session {
     fn run_bound(
         &mut self,
         bound: &BoundPlan,
-        cell: &Cell,
+        cached: &CachedPlan,
         executed: Option<CapturedRows>,
         line: u32,
         activation: &mut Activation,
-        out: &mut Output<'_>,
+        out: &mut ResultTarget<'_>,
     ) -> Result<(), SimpleFailure> {
         self.check_permissions(&bound.needs)?;
         let kind = match &bound.plan {
@@ -63,7 +63,7 @@ impl Session {
         };
         self.check_set_options(&bound.plan)?;
         let is_change = !matches!(bound.plan, Plan::Select(_));
-        if let Some(cursor) = cell.current_of() {
+        if let Some(cursor) = cached.current_of() {
             if bound.triggers.as_ref().is_some_and(|target| target.instead_of.is_some()) {
                 return Err(SqlError::not_supported("WHERE CURRENT OF with an INSTEAD OF trigger").into());
             }
@@ -89,7 +89,7 @@ impl Session {
         executed: Option<CapturedRows>,
         line: u32,
         activation: &mut Activation,
-        out: &mut Output<'_>,
+        out: &mut ResultTarget<'_>,
     ) -> Result<(), SimpleFailure> {
         let mut rows = Vec::new();
         if let (Some(target), Plan::Delete(plan)) = (&bound.triggers, &bound.plan)
@@ -185,7 +185,7 @@ impl Session {
         rows: Vec<Vec<Value>>,
         kind: DoneKind,
         plan: &Plan,
-        out: &mut Output<'_>,
+        out: &mut ResultTarget<'_>,
     ) {
         // What is not supported was refused, and a stale plan has sent nothing.
         let Some(columns) = plan.client_columns().filter(|_| error.number < NOT_SUPPORTED) else { return };
@@ -202,7 +202,7 @@ impl Session {
         rows: Vec<Vec<Value>>,
         kind: DoneKind,
         plan: &Plan,
-        out: &mut Output<'_>,
+        out: &mut ResultTarget<'_>,
     ) {
         let StatementResult { count, ignored_duplicates } = result;
         if ignored_duplicates {
@@ -217,12 +217,12 @@ impl Session {
 
     fn insert_what_it_gives(
         &mut self,
-        cell: &Cell,
+        cached: &CachedPlan,
         execute: &ExecuteStep,
         line: u32,
         compiled: &CompiledBatch,
         activation: &mut Activation,
-        out: &mut Output<'_>,
+        out: &mut ResultTarget<'_>,
     ) -> Result<(), SimpleFailure> {
         self.state.in_insert_exec = true;
         out.begin_capture();
@@ -230,26 +230,26 @@ impl Session {
         let rows = out.end_capture();
         self.state.in_insert_exec = false;
         match executed {
-            Ok(_) => self.run_query_step(cell, Some(rows), line, compiled, activation, out),
+            Ok(_) => self.run_query_step(cached, Some(rows), line, compiled, activation, out),
             Err(failure) => Err(SimpleFailure::Passed(failure)),
         }
     }
 
     pub(crate) fn run_insert_execute(
         &mut self,
-        cell: &Cell,
+        cached: &CachedPlan,
         execute: &ExecuteStep,
         line: u32,
         compiled: &CompiledBatch,
         activation: &mut Activation,
-        out: &mut Output<'_>,
+        out: &mut ResultTarget<'_>,
     ) -> Result<Control, SimpleFailure> {
         if self.state.in_insert_exec {
             let error = SqlError::new(8164, "An INSERT EXEC statement cannot be nested.");
             return Err(SimpleFailure::Error(error, Origin::Statement));
         }
         // Bound before the procedure runs: a wrong target must not be noticed only afterwards.
-        let bound = self.bound(cell, compiled).map_err(binding_failure)?;
+        let bound = self.bound(cached, compiled).map_err(binding_failure)?;
         if !matches!(&bound.plan, Plan::Insert(plan) if matches!(plan.target.table.place, TableLocation::Variable(_))) {
             return Err(SqlError::not_supported("INSERT … EXEC into anything but a table variable").into());
         }
@@ -259,7 +259,7 @@ impl Session {
             self.tx = Some(self.new_transaction());
             self.state.transaction_count = 1;
         }
-        let result = self.insert_what_it_gives(cell, execute, line, compiled, activation, out);
+        let result = self.insert_what_it_gives(cached, execute, line, compiled, activation, out);
         if began && self.tx.is_some() {
             let keep = result.is_ok() && !self.state.doomed;
             self.end_inner_transaction(keep);

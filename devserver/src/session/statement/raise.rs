@@ -5,10 +5,10 @@ use std::sync::Arc;
 use crate::error::SqlError;
 use crate::execute::activation::Activation;
 use crate::plan::batch::CompiledBatch;
-use crate::plan::cell::Cell;
+use crate::plan::cached_plan::CachedPlan;
 use crate::session::client_session::Session;
 use crate::session::outcome::{Origin, SimpleFailure};
-use crate::session::output::Output;
+use crate::session::result_target::ResultTarget;
 use crate::tds::token::DoneKind;
 use crate::value::{self, Value};
 
@@ -16,21 +16,21 @@ impl Session {
     #[allow(clippy::too_many_arguments)] // The parts of RAISERROR.
     pub(crate) fn raise_error(
         &mut self,
-        message: &Cell,
-        severity: &Cell,
-        state: &Cell,
-        arguments: &[Cell],
+        message: &CachedPlan,
+        severity: &CachedPlan,
+        state: &CachedPlan,
+        arguments: &[CachedPlan],
         line: u32,
         compiled: &CompiledBatch,
         activation: &mut Activation,
-        out: &mut Output<'_>,
+        out: &mut ResultTarget<'_>,
     ) -> Result<(), SimpleFailure> {
-        let text = self.eval_cell(message, compiled, activation)?;
-        let severity = self.eval_cell(severity, compiled, activation)?.as_i64().unwrap_or(0).clamp(0, 25) as u8;
-        let state = self.eval_cell(state, compiled, activation)?.as_i64().unwrap_or(0);
+        let text = self.eval_cached(message, compiled, activation)?;
+        let severity = self.eval_cached(severity, compiled, activation)?.as_i64().unwrap_or(0).clamp(0, 25) as u8;
+        let state = self.eval_cached(state, compiled, activation)?.as_i64().unwrap_or(0);
         let mut values = Vec::with_capacity(arguments.len());
         for argument in arguments {
-            let value = self.eval_cell(argument, compiled, activation)?;
+            let value = self.eval_cached(argument, compiled, activation)?;
             if matches!(value, Value::Variant(_)) {
                 return Err(SqlError::not_supported("RAISERROR with a sql_variant").into());
             }

@@ -3,7 +3,7 @@
 use crate::catalog::catalog::Undo;
 use crate::error::{SqlError, SqlResult};
 use crate::session::client_session::Session;
-use crate::session::output::Output;
+use crate::session::result_target::ResultTarget;
 use crate::storage::{Transaction, fold};
 use crate::tds::request::{BeginTransaction, TransactionRequest};
 
@@ -15,7 +15,7 @@ fn shortened(name: &str) -> String {
 }
 
 impl Session {
-    pub(crate) fn begin_transaction(&mut self, name: Option<&str>, out: &mut Output<'_>) {
+    pub(crate) fn begin_transaction(&mut self, name: Option<&str>, out: &mut ResultTarget<'_>) {
         if self.tx.is_none() {
             let tx = self.new_transaction();
             out.writer().transaction_begun(tx.id());
@@ -26,7 +26,7 @@ impl Session {
         self.state.transaction_count += 1;
     }
 
-    pub(crate) fn commit_transaction(&mut self, out: &mut Output<'_>) -> SqlResult<()> {
+    pub(crate) fn commit_transaction(&mut self, out: &mut ResultTarget<'_>) -> SqlResult<()> {
         if self.state.transaction_count == 0 {
             return Err(SqlError::new(3902, "The COMMIT TRANSACTION request has no corresponding BEGIN TRANSACTION."));
         }
@@ -71,7 +71,7 @@ impl Session {
         self.state.doomed = false;
     }
 
-    pub(crate) fn rollback_transaction(&mut self, name: Option<&str>, out: &mut Output<'_>) -> SqlResult<()> {
+    pub(crate) fn rollback_transaction(&mut self, name: Option<&str>, out: &mut ResultTarget<'_>) -> SqlResult<()> {
         if self.state.transaction_count == 0 {
             return Err(SqlError::new(
                 3903,
@@ -111,7 +111,7 @@ impl Session {
     }
 
     /// Rolls the open transaction back, if there is one.
-    pub(crate) fn rollback_everything(&mut self, out: &mut Output<'_>) {
+    pub(crate) fn rollback_everything(&mut self, out: &mut ResultTarget<'_>) {
         let Some(tx) = self.tx.take() else {
             self.state.doomed = false;
             return;
@@ -230,7 +230,11 @@ impl Session {
     }
 
     /// BEGIN, COMMIT, ROLLBACK and SAVE as clients send them outside of T-SQL.
-    pub(crate) fn transaction_request(&mut self, request: TransactionRequest, out: &mut Output<'_>) -> SqlResult<()> {
+    pub(crate) fn transaction_request(
+        &mut self,
+        request: TransactionRequest,
+        out: &mut ResultTarget<'_>,
+    ) -> SqlResult<()> {
         let then_begin = match request {
             TransactionRequest::Begin(begin) => Some(begin),
             TransactionRequest::Commit { then_begin, .. } => {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::session::client_session::Session;
-use crate::session::output::Output;
+use crate::session::result_target::ResultTarget;
 use crate::tds::token::DoneKind;
 use crate::tsql::ast::{StatementKind, TransactionName};
 
@@ -14,7 +14,7 @@ impl Session {
         &mut self,
         statement: &StatementKind,
         activation: &mut Activation,
-        out: &mut Output<'_>,
+        out: &mut ResultTarget<'_>,
     ) -> SqlResult<()> {
         match statement {
             StatementKind::SetOptions { options, on } => {

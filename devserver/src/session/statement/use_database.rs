@@ -6,7 +6,7 @@ use crate::catalog::principal::default_schema_of;
 use crate::error::{SqlError, SqlResult};
 use crate::session::client_session::Session;
 use crate::session::engine::Engine;
-use crate::session::output::Output;
+use crate::session::result_target::ResultTarget;
 use crate::storage::fold;
 
 impl Engine {
@@ -23,7 +23,7 @@ impl Engine {
 
 impl Session {
     /// Moves the session to another database.
-    pub(crate) fn use_database(&mut self, name: &str, out: &mut Output<'_>) -> SqlResult<()> {
+    pub(crate) fn use_database(&mut self, name: &str, out: &mut ResultTarget<'_>) -> SqlResult<()> {
         if fold(name) == fold(&self.database.name) {
             let current = self.database.name.to_string();
             out.writer().database_changed(&current, &current);

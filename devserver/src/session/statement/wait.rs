@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
-use crate::plan::cell::Uses;
+use crate::plan::cached_plan::Uses;
 use crate::session::client_session::Session;
 use crate::value::{self, Length, SqlType, Value};
 

@@ -17,7 +17,7 @@ const COLUMN_DEFAULT: u16 = 0x0200;
 /// SQL Server's limit of columns in a table.
 const MAX_COLUMNS: usize = 1024;
 
-/// Columns that are all default cost no bytes on the wire but memory here; this many cells are refused.
+/// Columns that are all default cost no bytes on the wire but memory here; this many cached plans are refused.
 const MAX_TABLE_CELLS: usize = 16_000_000;
 
 /// A table-valued parameter after its type byte (MS-TDS 2.2.5.5.5).

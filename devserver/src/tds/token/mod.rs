@@ -8,11 +8,11 @@
 mod done;
 mod environment;
 mod number;
-mod output;
 mod response;
+mod socket_writer;
 #[cfg(test)]
 mod tests;
 
 pub use done::DoneKind;
-pub use output::Output;
 pub use response::{ResponseWriter, ResultColumn};
+pub use socket_writer::SocketWriter;

@@ -7,7 +7,7 @@ use crate::tds::token::number::{
     COLUMN_IDENTITY, COLUMN_NULLABLE, COLUMN_UPDATABLE_UNKNOWN, RETURN_VALUE_OUTPUT, TOKEN_COLUMN_METADATA,
     TOKEN_ERROR, TOKEN_INFO, TOKEN_ORDER, TOKEN_RETURN_STATUS, TOKEN_RETURN_VALUE, TOKEN_ROW,
 };
-use crate::tds::token::output::{Connection, Output};
+use crate::tds::token::socket_writer::{Connection, SocketWriter};
 use crate::tds::wire_type::write::{put_column_type, put_type_info, put_value, user_type};
 use crate::value::{Collation, SqlType, Value};
 
@@ -65,7 +65,7 @@ pub struct ResponseWriter {
 
 impl ResponseWriter {
     /// A writer toward a connection; packet size and session number are those before a login.
-    pub fn new(output: Output) -> ResponseWriter {
+    pub fn new(output: SocketWriter) -> ResponseWriter {
         let packet_size = DEFAULT_PACKET_SIZE;
         ResponseWriter::with(Some(Connection { output, packet_size, spid: 0, next_packet_id: 1, gone: false }))
     }

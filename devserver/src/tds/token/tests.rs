@@ -7,11 +7,11 @@ use crate::tds::token::number::{
     TOKEN_DONE_PROCEDURE, TOKEN_ENVIRONMENT_CHANGE, TOKEN_ERROR, TOKEN_INFO, TOKEN_LOGIN_ACK, TOKEN_ORDER,
     TOKEN_RETURN_STATUS, TOKEN_RETURN_VALUE, TOKEN_ROW,
 };
-use crate::tds::token::output::Output;
 use crate::tds::token::response::{FLUSH_SIZE, ResponseWriter, ResultColumn};
+use crate::tds::token::socket_writer::SocketWriter;
+use crate::tds::wire_type::client_values::{read_result, read_table_name};
 use crate::tds::wire_type::form::WireType;
 use crate::tds::wire_type::read::{read_type_info, read_value};
-use crate::tds::wire_type::read_result::{read_result, read_table_name};
 use crate::value::{Collation, Length, SqlType, Value};
 use std::sync::Arc;
 use tokio::io::AsyncReadExt;
@@ -237,7 +237,11 @@ fn long_messages_are_cut() {
 fn connected() -> (ResponseWriter, tokio::io::DuplexStream, watch::Sender<bool>) {
     let (server, client) = tokio::io::duplex(1024);
     let (stop, stopping) = watch::channel(false);
-    (ResponseWriter::new(Output::new(Box::new(server), Handle::current(), stopping, Arc::default())), client, stop)
+    (
+        ResponseWriter::new(SocketWriter::new(Box::new(server), Handle::current(), stopping, Arc::default())),
+        client,
+        stop,
+    )
 }
 
 #[tokio::test]

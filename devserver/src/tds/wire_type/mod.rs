@@ -5,11 +5,11 @@
 //! so that a NULL can never be unsendable. Source: MS-TDS, "2.2.5.4 Data Type Definitions" and "2.2.5.5 Data Type
 //! Dependent Data Streams".
 
+#[cfg(test)]
+pub mod client_values;
 pub mod form;
 pub mod number;
 pub mod read;
-#[cfg(test)]
-pub mod read_result;
 #[cfg(test)]
 mod tests;
 pub mod variant;

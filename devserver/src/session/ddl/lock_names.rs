@@ -7,7 +7,7 @@ use crate::catalog::catalog::DBO;
 use crate::catalog::object::Object;
 use crate::error::SqlResult;
 use crate::execute::activation::Activation;
-use crate::plan::cell::Uses;
+use crate::plan::cached_plan::Uses;
 use crate::session::client_session::Session;
 use crate::session::ddl::index::only_adds_index;
 use crate::storage::{CatalogName, LockMode, ObjectId, fold};

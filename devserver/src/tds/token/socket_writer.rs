@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 /// Where packets go.
 pub(super) struct Connection {
-    pub(super) output: Output,
+    pub(super) output: SocketWriter,
     pub(super) packet_size: usize,
     pub(super) spid: u16,
     pub(super) next_packet_id: u8,
@@ -19,14 +19,14 @@ pub(super) struct Connection {
 /// The writing half of a connection, for a thread outside the runtime that drives it.
 ///
 /// Writing from the executing thread saves the hand-over to a task, which would cost a small answer more than all else.
-pub struct Output {
+pub struct SocketWriter {
     gate: Arc<Gate>,
     stream: Box<dyn AsyncWrite + Send + Unpin>,
     runtime: Handle,
     hung_up: watch::Receiver<bool>,
 }
 
-impl Output {
+impl SocketWriter {
     /// `runtime` is the one that drives `stream`; when `hung_up` changes, a client that does not read is given up.
     /// Nothing is written while `gate` is closed.
     pub fn new(
@@ -35,12 +35,12 @@ impl Output {
         hung_up: watch::Receiver<bool>,
         gate: Arc<Gate>,
     ) -> Self {
-        Output { gate, stream, runtime, hung_up }
+        SocketWriter { gate, stream, runtime, hung_up }
     }
 
     pub(super) fn write(&mut self, packets: &[u8]) -> io::Result<()> {
         self.gate.pass();
-        let Output { stream, runtime, hung_up, .. } = self;
+        let SocketWriter { stream, runtime, hung_up, .. } = self;
         let writing = async {
             stream.write_all(packets).await?;
             stream.flush().await
@@ -56,7 +56,7 @@ impl Output {
 
     pub(super) fn close(&mut self) -> io::Result<()> {
         self.gate.pass();
-        let Output { stream, runtime, hung_up, .. } = self;
+        let SocketWriter { stream, runtime, hung_up, .. } = self;
         runtime.block_on(async {
             tokio::select! {
                 biased;

@@ -9,7 +9,7 @@ use crate::bind::select_statement::bind_select_statement;
 use crate::catalog::database::Database;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::session_state::SessionState;
-use crate::plan::cell::{BoundPlan, Cell, Plan, Source};
+use crate::plan::cached_plan::{BoundPlan, CachedPlan, Plan, Source};
 use crate::plan::change::{BoundAction, BoundClause, OutputPlan};
 use crate::plan::declarations::Declarations;
 use crate::plan::trigger::TriggerTarget;
@@ -39,23 +39,28 @@ impl<'a> Surroundings<'a> {
         binder
     }
 
-    /// Binds a cell anew. Also says what the lookups of its names have met; those of a function's body are its
+    /// Binds a cached plan anew. Also says what the lookups of its names have met; those of a function's body are its
     /// caller's.
-    pub fn bind(self, cell: &Cell, declarations: &'a Declarations, version: u64) -> (SqlResult<Arc<BoundPlan>>, Looks) {
+    pub fn bind(
+        self,
+        cached: &CachedPlan,
+        declarations: &'a Declarations,
+        version: u64,
+    ) -> (SqlResult<Arc<BoundPlan>>, Looks) {
         if self.calls.is_some() {
-            return (self.bind_plan(cell, declarations, version), Looks::default());
+            return (self.bind_plan(cached, declarations, version), Looks::default());
         }
         let before = self.latch.take_looks();
-        let bound = self.bind_plan(cell, declarations, version);
+        let bound = self.bind_plan(cached, declarations, version);
         let looks = self.latch.take_looks();
         self.latch.put_looks(before);
         (bound, looks)
     }
 
-    fn bind_plan(self, cell: &Cell, declarations: &'a Declarations, version: u64) -> SqlResult<Arc<BoundPlan>> {
+    fn bind_plan(self, cached: &CachedPlan, declarations: &'a Declarations, version: u64) -> SqlResult<Arc<BoundPlan>> {
         let Surroundings { latch, state, calls, .. } = self;
         let mut binder = self.binder(declarations);
-        let plan = bind_source(&mut binder, &cell.source)?;
+        let plan = bind_source(&mut binder, &cached.source)?;
         let triggers = bind_fired_triggers(&binder, &plan)?;
         let bound = Arc::new(BoundPlan {
             plan,
@@ -72,7 +77,7 @@ impl<'a> Surroundings<'a> {
         // What another session would bind otherwise is not kept; a function's body is kept by whoever calls it.
         let is_common = || !binder.uses_temporary && state.identity_insert.is_none() && latch.looks_are_common();
         if calls.is_some() || is_common() {
-            cell.keep(&bound);
+            cached.keep(&bound);
         }
         Ok(bound)
     }

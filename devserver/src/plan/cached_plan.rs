@@ -16,13 +16,13 @@ use crate::value::SqlType;
 
 /// Something to be bound and kept.
 #[derive(Debug)]
-pub struct Cell {
+pub struct CachedPlan {
     pub source: Source,
     /// The plan, with the version of the catalog it was made under.
     plan: Mutex<Option<Arc<BoundPlan>>>,
 }
 
-impl Cell {
+impl CachedPlan {
     /// The cursor of WHERE CURRENT OF.
     pub fn current_of(&self) -> Option<&Ident> {
         let condition = match &self.source {
@@ -36,8 +36,8 @@ impl Cell {
         }
     }
 
-    pub fn new(source: Source) -> Cell {
-        Cell { source, plan: Mutex::new(None) }
+    pub fn new(source: Source) -> CachedPlan {
+        CachedPlan { source, plan: Mutex::new(None) }
     }
 
     /// The plan, if it is still good.

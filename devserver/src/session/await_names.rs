@@ -1,4 +1,4 @@
-//! Waiting for the transactions of others that change what names mean; see `storage/names.rs`.
+//! Waiting for the transactions of others that change what names mean; see `storage/changed_names.rs`.
 
 use std::sync::Arc;
 

@@ -8,15 +8,15 @@ use crate::plan::query::{ColumnOrigin, OutputColumn};
 use crate::tds::token::{DoneKind, ResponseWriter, ResultColumn};
 use crate::value::{SqlType, Value};
 
-pub struct Output<'w> {
+pub struct ResultTarget<'w> {
     writer: &'w mut ResponseWriter,
     /// The rows that INSERT … EXEC collects instead of sending them.
     captured: Option<CapturedRows>,
 }
 
-impl<'w> Output<'w> {
-    pub fn new(writer: &'w mut ResponseWriter) -> Output<'w> {
-        Output { writer, captured: None }
+impl<'w> ResultTarget<'w> {
+    pub fn new(writer: &'w mut ResponseWriter) -> ResultTarget<'w> {
+        ResultTarget { writer, captured: None }
     }
 
     pub fn begin_capture(&mut self) {
@@ -73,14 +73,14 @@ impl<'w> Output<'w> {
         self.writer.info(number, severity, state, message, procedure, line);
     }
 
-    /// The start of a procedure that EXEC calls; [`Output::leave_procedure`] is its end.
+    /// The start of a procedure that EXEC calls; [`ResultTarget::leave_procedure`] is its end.
     pub fn enter_procedure(&mut self) {
         if self.captured.is_none() {
             self.writer.enter_procedure();
         }
     }
 
-    /// What a procedure returned, before [`Output::leave_procedure`].
+    /// What a procedure returned, before [`ResultTarget::leave_procedure`].
     ///
     /// Source: "RETURNSTATUS" (MS-TDS 2.2.7.18): it also carries the status of a procedure that a SQL batch executes.
     pub fn return_status(&mut self, status: i32) {
