@@ -41,6 +41,7 @@ impl Binder<'_> {
             if key.disabled {
                 continue;
             }
+            let child = self.latch.schema_seen_by(self.state.spid, child.id).map_or(child, Arc::clone);
             let columns = ordinals(schema, &key.referenced_columns)?;
             if !changes.deletes && !columns.iter().any(|column| changes.updates.contains(column)) {
                 continue;

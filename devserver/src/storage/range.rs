@@ -9,6 +9,12 @@ use super::schema::{Index, TableSchema};
 use crate::error::{STALE_PLAN, SqlError, SqlResult};
 use crate::value::Value;
 
+/// What a plan meets that was made before its index was dropped, or the index's making rolled back.
+pub(super) fn index_is_gone(index: IndexId, schema: &TableSchema) -> SqlError {
+    let message = format!("index {index} of table '{}' was dropped after the statement's plan was made", schema.name);
+    SqlError::new(STALE_PLAN, message)
+}
+
 /// The part of an index to scan: the first key columns equal to given values, and at most one range on the column after
 /// them. NULL is a value in `equal` (for IS NULL); a range never includes NULLs.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -41,9 +47,7 @@ impl SeekRange {
             if index_id == schema.row_index() && *self == SeekRange::default() {
                 return Ok(all);
             }
-            let message =
-                format!("index {index_id} of table '{}' was dropped after the statement's plan was made", schema.name);
-            return Err(SqlError::new(STALE_PLAN, message));
+            return Err(index_is_gone(index_id, schema));
         };
         let prefix = Key::encode(|bytes| {
             for (key, value) in index.key.iter().zip(&self.equal) {

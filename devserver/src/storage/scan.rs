@@ -16,7 +16,7 @@ use super::locks::mode::LockMode;
 use super::locks::resource::{IndexId, LockOwner, ObjectId, Resource};
 use super::locks::wait::{Answer, lock_timeout};
 use super::own_tables::is_own;
-use super::range::{Direction, SeekRange, is_empty};
+use super::range::{Direction, SeekRange, index_is_gone, is_empty};
 use super::row::Row;
 use super::schema::{FIRST_NONCLUSTERED, HEAP, Index, Lifetime, TableSchema};
 use super::table::{Entry, Table};
@@ -348,7 +348,7 @@ impl Scan {
     fn peek_entry(&self, latch: &Latch<'_>) -> SqlResult<Option<(Key, Entry)>> {
         let tree = latch.table(self.table).and_then(|table| table.tree(self.index));
         let Some(tree) = tree else {
-            return Err(SqlError::not_supported(format!("index {} of table '{}'", self.index, self.schema.name)));
+            return Err(index_is_gone(self.index, &self.schema));
         };
         Ok(self.step(&tree.entries).map(|(key, entry)| (Key::new(key), *entry)))
     }

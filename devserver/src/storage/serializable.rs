@@ -16,7 +16,7 @@ use super::entry_key::{EntryKey, entry_resource, entry_resource_of, row_resource
 use super::key::Key;
 use super::locks::mode::LockMode;
 use super::locks::resource::{IndexId, LockOwner, ObjectId, Resource};
-use super::range::Direction;
+use super::range::{Direction, index_is_gone};
 use super::scan::{Attempt, Found, Scan};
 use super::schema::{FIRST_NONCLUSTERED, HEAP, Index, TableSchema};
 use super::table::Table;
@@ -78,6 +78,11 @@ impl Scan {
         tx: &mut Transaction,
         mode: LockMode,
     ) -> SqlResult<Option<Found>> {
+        if self.index >= FIRST_NONCLUSTERED
+            && latch.table(self.table).and_then(|table| table.tree(self.index)).is_none()
+        {
+            return Err(index_is_gone(self.index, &self.schema));
+        }
         // Its own length decides, not the direction, how a single key is protected.
         if self.direction == Direction::Backward && !self.whole_key && !self.end_locked {
             let end = match &self.high {

@@ -175,8 +175,10 @@ BEGIN TRANSACTION; CREATE CLUSTERED INDEX by_id ON t (id);
 --- b blocks
 SELECT id FROM t WITH (NOLOCK);
 --- a
-COMMIT TRANSACTION; BEGIN TRANSACTION; ALTER INDEX by_n ON t REBUILD WITH (FILLFACTOR = 90);
+COMMIT TRANSACTION;
 --- b resumes rows 1
+--- a
+BEGIN TRANSACTION; ALTER INDEX by_n ON t REBUILD WITH (FILLFACTOR = 90);
 --- b blocks
 SELECT id FROM t WITH (NOLOCK);
 --- a
@@ -196,6 +198,22 @@ COMMIT TRANSACTION;
 --- b resumes
 --- a rows 1
 SELECT COUNT(*) FROM sys.indexes WHERE name = N'by_n';
+
+--- scenario a foreign key is not checked through an index that is not committed
+--- source docs/relational-databases/indexes/how-online-index-operations-work.md, Target
+--- setup
+CREATE TABLE parent (id int NOT NULL PRIMARY KEY);
+CREATE TABLE child (id int NOT NULL PRIMARY KEY, parent int NOT NULL REFERENCES parent (id));
+INSERT parent VALUES (1), (2);
+--- a
+BEGIN TRANSACTION; INSERT child VALUES (1, 1); CREATE INDEX by_parent ON child (parent);
+--- b blocks
+DELETE parent WHERE id = 1;
+--- a
+ROLLBACK TRANSACTION;
+--- b resumes
+--- a rows 1
+SELECT COUNT(*) FROM parent;
 
 --- scenario others do not see an index that is not committed
 --- source docs/relational-databases/indexes/how-online-index-operations-work.md, Target

@@ -447,7 +447,7 @@ mod tests {
         assert_eq!(chunks(&mut of_text(text.clone(), all[0].2)).await, all[1..]);
         for other in [text.replace("17\n", "18\n"), "1\n".to_owned()] {
             let chunk = of_text(other, all[0].2).next(&mut Interrupt::watch()).await;
-            assert!(chunk.unwrap().unwrap_err().to_string().contains("is not the one"));
+            assert!(chunk.unwrap().unwrap_err().to_string().contains("the input differs"));
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::catalog::constraint::constraints;
-use crate::catalog::normal_form::shown_default;
+use crate::catalog::normal_form::{shown_condition, shown_expression};
 use crate::catalog::view::column_types::{BIT, CODE, INT, NAME, TEXT, TINY, WHEN, WORD, bit, object_columns, text};
 use crate::catalog::view::facts::{CatalogView, Facts};
 use crate::catalog::view::tables::object_row;
@@ -113,7 +113,7 @@ fn check_constraints(facts: &Facts<'_>) -> Vec<Vec<Value>> {
             bit(false),
             bit(check.not_trusted),
             Value::Int(0),
-            text(format!("({})", check.text)),
+            text(shown_condition(&check.text)),
             is_system_named(&name),
         ]);
         rows.push(row);
@@ -128,7 +128,7 @@ fn default_constraints(facts: &Facts<'_>) -> Vec<Vec<Value>> {
             if let Some(default) = column.default.as_ref().filter(|default| default.name == name) {
                 row.extend([
                     Value::Int(ordinal as i32 + 1),
-                    text(shown_default(&default.text)),
+                    text(shown_expression(&default.text)),
                     is_system_named(&name),
                 ]);
                 rows.push(std::mem::take(&mut row));

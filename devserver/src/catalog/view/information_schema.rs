@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::catalog::normal_form::shown_default;
+use crate::catalog::normal_form::shown_expression;
 use crate::catalog::object::{Function, Object};
 use crate::catalog::system_type::large_length;
 use crate::catalog::view::column_types::{BIG, INT, NAME, TINY, WHEN, date, nvarchar, text, varchar};
@@ -173,7 +173,7 @@ fn information_columns(facts: &Facts<'_>) -> Vec<Vec<Value>> {
                 text(name),
                 text(&column.name),
                 Value::Int(ordinal as i32 + 1),
-                column.default.as_ref().map_or(Value::Null, |default| text(shown_default(&default.text))),
+                column.default.as_ref().map_or(Value::Null, |default| text(shown_expression(&default.text))),
                 text(if column.nullable { "YES" } else { "NO" }),
                 text(ty.name()),
                 maximum_length(ty),

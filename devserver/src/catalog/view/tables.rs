@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::catalog::catalog::SYS_SCHEMA_ID;
 use crate::catalog::constraint::{constraint_id, constraints};
+use crate::catalog::normal_form::shown_expression;
 use crate::catalog::object::{Object, Procedure, View};
 use crate::catalog::system_type::type_number;
 use crate::catalog::view::column_types::{
@@ -316,7 +317,7 @@ fn computed_columns(facts: &Facts<'_>) -> Vec<Vec<Value>> {
         for (ordinal, column) in table.columns.iter().enumerate() {
             let Some(definition) = &column.computed else { continue };
             let mut row = column_row(table.id, ordinal, column);
-            row.extend([bit(column.nullable), bit(true), text(format!("({definition})")), bit(false)]);
+            row.extend([bit(column.nullable), bit(true), text(shown_expression(definition)), bit(false)]);
             rows.push(row);
         }
     }

@@ -14,7 +14,7 @@ use crate::session::client_session::Session;
 use crate::session::ddl::cannot_find::cannot_find;
 use crate::storage::{CatalogName, Lifetime, ObjectId, TableSchema, fold};
 use crate::tsql::ast::{CreateTrigger, Creation, ObjectName, SwitchTriggers};
-use crate::value::now_utc;
+use crate::value::{SqlType, now_utc};
 
 impl Session {
     pub(crate) fn create_trigger(&mut self, create: &CreateTrigger) -> SqlResult<()> {
@@ -148,6 +148,9 @@ impl Session {
                      exists on this object."
                 ),
             ));
+        }
+        if schema.columns.iter().any(|column| column.sql_type == SqlType::RowVersion) {
+            return Err(SqlError::not_supported("INSTEAD OF triggers on a table with a rowversion column"));
         }
         if schema.foreign_keys.iter().any(|key| key.cascades || key.cascades_updates) {
             return Err(SqlError::not_supported("an INSTEAD OF trigger on a table with a foreign key that cascades"));

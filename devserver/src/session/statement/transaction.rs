@@ -225,7 +225,13 @@ impl Session {
             undo(&mut catalog);
         }
         drop(catalog);
-        self.database.storage.latch().rollback(tx);
+        let mut latch = self.database.storage.latch();
+        latch.rollback(tx);
+        // Under the same latch: whoever finds an index gone finds its plan stale.
+        if self.has_changed_schema {
+            self.database.changed();
+        }
+        drop(latch);
         self.undo_catalog_to(0);
     }
 

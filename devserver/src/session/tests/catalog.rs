@@ -54,7 +54,7 @@ fn objects_and_constraints() {
             &mut s,
             "SELECT definition FROM sys.check_constraints WHERE is_not_trusted = 0 AND OBJECT_NAME(parent_object_id) = 'child'"
         ),
-        ["ROW(String(\"(amount >= 0)\"))"]
+        ["ROW(String(\"([amount]>=(0))\"))"]
     );
     assert_eq!(
         rows(

@@ -52,6 +52,9 @@ fn rows_are_changed_and_deleted_where_the_cursor_stands() {
     );
     ok(&mut s, "CREATE TABLE other (a int)");
     assert_eq!(errors(&mut s, &format!("{declare} FETCH c; DELETE other WHERE CURRENT OF c")), [59000]);
+    for query in ["SELECT id INTO #c FROM jobs", "SELECT @n = id FROM jobs"] {
+        assert_eq!(errors(&mut s, &format!("DECLARE @n int; DECLARE c CURSOR FOR {query}")), [59000], "{query}");
+    }
 }
 
 #[test]

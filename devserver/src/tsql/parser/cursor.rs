@@ -3,6 +3,7 @@
 use crate::error::SqlResult;
 use crate::tsql::ast::name::Ident;
 use crate::tsql::ast::statement::StatementKind;
+use crate::tsql::parser::query::{assigns, selects_of};
 use crate::tsql::parser::tokens::Parser;
 
 /// Options of a cursor that would be another than a dynamic one that goes forward.
@@ -16,18 +17,22 @@ impl Parser<'_> {
             return Err(self.unsupported(format!("{} cursors", self.keyword())));
         }
         self.expect("CURSOR")?;
-        let local = self.accept("LOCAL");
-        if !local {
-            self.accept("GLOBAL");
+        let mut local = false;
+        while self.is_one_of(&["LOCAL", "GLOBAL", "FORWARD_ONLY", "DYNAMIC"]) {
+            local |= self.is("LOCAL");
+            self.advance();
         }
-        self.accept("FORWARD_ONLY");
-        self.accept("DYNAMIC");
         if self.is_one_of(OTHER_CURSORS) {
             return Err(self.unsupported(format!("{} cursors", self.keyword())));
         }
         self.expect("FOR")?;
         let ctes = self.common_table_expressions()?;
         let select = Box::new(self.select_statement(ctes)?);
+        // "The keywords COMPUTE, COMPUTE BY, FOR BROWSE, and INTO aren't allowed within select_statement of a cursor
+        // declaration" ("DECLARE CURSOR", docs/t-sql/language-elements/declare-cursor-transact-sql.md).
+        if selects_of(&select.query.body).iter().any(|select| select.into.is_some() || assigns(select)) {
+            return Err(self.unsupported("INTO and assignments in the query of a cursor"));
+        }
         if self.is("FOR") {
             return Err(self.unsupported("FOR UPDATE and FOR READ ONLY of a cursor"));
         }

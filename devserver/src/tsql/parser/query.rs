@@ -346,12 +346,12 @@ impl Parser<'_> {
     }
 }
 
-fn assigns(select: &Select) -> bool {
+pub(super) fn assigns(select: &Select) -> bool {
     select.items.iter().any(|item| matches!(item, SelectItem::Assign { .. }))
 }
 
 /// Every SELECT of a set operation, in the order written.
-fn selects_of(body: &QueryBody) -> Vec<&Select> {
+pub(super) fn selects_of(body: &QueryBody) -> Vec<&Select> {
     let mut selects = Vec::new();
     let mut pending = vec![body];
     while let Some(body) = pending.pop() {

@@ -80,6 +80,10 @@ fn format_one<'a>(text: &'a str, values: &mut NumberedValues<'_>) -> SqlResult<(
         (None | Some((_, Value::Null)), _) => "(null)".to_string(),
         (Some((_, Value::String(text))), 's') => text.to_string(),
         (Some((_, Value::BigInt(number))), 'd' | 'i') if big.is_some() => number.to_string(),
+        // A constant beyond int is numeric; only as %I64d does it stand for a bigint.
+        (Some((at, Value::Decimal(number))), 'd' | 'i') if big.is_some() && number.scale == 0 => {
+            i64::try_from(number.mantissa).map_err(|_| wrong_type(at))?.to_string()
+        }
         (Some((at, value)), 'd' | 'i') if big.is_none() && !matches!(value, Value::Bit(_) | Value::BigInt(_)) => {
             value.as_i64().ok_or_else(|| wrong_type(at))?.to_string()
         }
@@ -104,6 +108,7 @@ fn wrong_type(at: usize) -> SqlError {
 mod tests {
     use super::*;
     use crate::value::builtin::tests::{call, int, nvarchar, varchar};
+    use crate::value::decimal::Decimal;
 
     fn text(value: &str) -> Value {
         Value::String(Arc::from(value))
@@ -112,9 +117,11 @@ mod tests {
     // The examples of docs/t-sql/functions/formatmessage-transact-sql.md and raiserror-transact-sql.md
     #[test]
     fn documented_messages() {
+        let numeric = Value::Decimal(Box::new(Decimal { mantissa: 3_000_000_000, precision: 10, scale: 0 }));
         let cases = [
             ("Signed int %i", Value::Int(-5), "Signed int -5"),
             ("Bigint %I64d", Value::BigInt(3_000_000_000), "Bigint 3000000000"),
+            ("Bigint %I64d", numeric, "Bigint 3000000000"),
             ("Hello %s!", text("TEST"), "Hello TEST!"),
             ("100%% %s", Value::Null, "100% (null)"),
         ];

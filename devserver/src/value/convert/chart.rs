@@ -75,6 +75,7 @@ fn rule(from: SqlType, to: SqlType) -> Rule {
             Rule::Unknown
         }
 
+        (Variant, RowVersion) => Rule::Never,
         (Variant, _) => Rule::Explicit,
         (_, Variant) => Rule::Implicit,
 
