@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::bind::conversion::no_text_or_image;
 use crate::bind::expression::literal;
-use crate::catalog::normal_form::constant;
+use crate::catalog::normal_form::{bracketed_column, comparison_sign, constant};
 use crate::error::{SqlError, SqlResult};
 use crate::plan::scalar::Scalar;
 use crate::storage::{
@@ -191,15 +191,7 @@ fn normalized(conditions: &[Predicate]) -> Option<String> {
     for condition in conditions {
         parts.push(match condition {
             Predicate::Compare { op, left: Expr::Column(column), right } => {
-                let sign = match op {
-                    CompareOp::Equal => "=",
-                    CompareOp::NotEqual => "<>",
-                    CompareOp::Less => "<",
-                    CompareOp::LessOrEqual => "<=",
-                    CompareOp::Greater => ">",
-                    CompareOp::GreaterOrEqual => ">=",
-                };
-                format!("{}{sign}{}", bracketed_column(column)?, constant(right)?)
+                format!("{}{}{}", bracketed_column(column)?, comparison_sign(*op), constant(right)?)
             }
             Predicate::InList { value: Expr::Column(column), list, .. } => {
                 let constants: Option<Vec<String>> = list.iter().map(constant).collect();
@@ -213,11 +205,6 @@ fn normalized(conditions: &[Predicate]) -> Option<String> {
         });
     }
     Some(parts.join(" AND "))
-}
-
-/// `None` for a column with its table.
-fn bracketed_column(column: &ColumnRef) -> Option<String> {
-    column.table.is_none().then(|| format!("[{}]", column.name.replace(']', "]]")))
 }
 
 /// A constant of the column's type; `None` for what is no constant.
