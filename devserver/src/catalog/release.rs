@@ -1,4 +1,4 @@
-//! The releases of SQL Server that a server can be, and which of them is the first to have what not all of them have.
+//! The releases of SQL Server that the dev server can stand for, and the first release of each newer feature.
 //!
 //! Sources: "Latest updates and version history for SQL Server"
 //! (learn.microsoft.com/troubleshoot/sql/releases/download-and-install-latest-updates); "@@VERSION"

@@ -9,7 +9,7 @@ use super::schema::{Index, TableSchema};
 use crate::error::{STALE_PLAN, SqlError, SqlResult};
 use crate::value::Value;
 
-/// What a plan meets that was made before its index was dropped, or the index's making rolled back.
+/// The error of a plan whose index has been dropped, or whose CREATE INDEX has been rolled back.
 pub(super) fn index_is_gone(index: IndexId, schema: &TableSchema) -> SqlError {
     let message = format!("index {index} of table '{}' was dropped after the statement's plan was made", schema.name);
     SqlError::new(STALE_PLAN, message)

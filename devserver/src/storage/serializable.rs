@@ -78,11 +78,6 @@ impl Scan {
         tx: &mut Transaction,
         mode: LockMode,
     ) -> SqlResult<Option<Found>> {
-        if self.index >= FIRST_NONCLUSTERED
-            && latch.table(self.table).and_then(|table| table.tree(self.index)).is_none()
-        {
-            return Err(index_is_gone(self.index, &self.schema));
-        }
         // Its own length decides, not the direction, how a single key is protected.
         if self.direction == Direction::Backward && !self.whole_key && !self.end_locked {
             let end = match &self.high {
@@ -144,13 +139,19 @@ impl Scan {
         if is_guarded {
             // The gap below the lowest key is guarded by that key's lock, and by the end's if there was no key.
             self.finished = true;
-            return Ok(None);
+        } else {
+            let low = self.low.clone();
+            let is_stable = self.lock_place(latch, tx, with_range(mode), |scan, table| {
+                place_at(table, scan.index, low.as_ref().map(Key::as_bytes))
+            })?;
+            self.finished = is_stable && self.peek_place(latch.table(self.table)).is_none();
         }
-        let low = self.low.clone();
-        let is_stable = self.lock_place(latch, tx, with_range(mode), |scan, table| {
-            place_at(table, scan.index, low.as_ref().map(Key::as_bytes))
-        })?;
-        self.finished = is_stable && self.peek_place(latch.table(self.table)).is_none();
+        // An index that is gone has no key either.
+        if self.index >= FIRST_NONCLUSTERED
+            && latch.table(self.table).and_then(|table| table.tree(self.index)).is_none()
+        {
+            return Err(index_is_gone(self.index, &self.schema));
+        }
         Ok(None)
     }
 

@@ -207,32 +207,33 @@ impl Session {
         if !self.has_changed_schema {
             return;
         }
-        let mut catalog = self.database.catalog.write();
-        while self.catalog_undo.len() > keep {
-            if let Some(undo) = self.catalog_undo.pop() {
-                undo(&mut catalog);
-            }
-        }
-        drop(catalog);
+        self.undo_catalog(keep);
         self.undo_temporary_names();
         self.database.changed();
     }
 
-    /// Takes everything back. The catalog comes first: with the locks on names others would see what is taken back.
-    fn roll_back(&mut self, tx: Transaction) {
+    fn undo_catalog(&mut self, keep: usize) {
+        if self.catalog_undo.len() <= keep {
+            return;
+        }
         let mut catalog = self.database.catalog.write();
-        while let Some(undo) = self.catalog_undo.pop() {
+        for undo in self.catalog_undo.drain(keep..).rev() {
             undo(&mut catalog);
         }
-        drop(catalog);
+    }
+
+    /// Takes everything back. The catalog comes first: with the locks on names others would see what is taken back.
+    fn roll_back(&mut self, tx: Transaction) {
+        self.undo_catalog(0);
         let mut latch = self.database.storage.latch();
         latch.rollback(tx);
-        // Under the same latch: whoever finds an index gone finds its plan stale.
-        if self.has_changed_schema {
-            self.database.changed();
+        if !self.has_changed_schema {
+            return;
         }
+        // Under the same latch: whoever finds an index gone finds its plan stale.
+        self.database.changed();
         drop(latch);
-        self.undo_catalog_to(0);
+        self.undo_temporary_names();
     }
 
     /// BEGIN, COMMIT, ROLLBACK and SAVE as clients send them outside of T-SQL.

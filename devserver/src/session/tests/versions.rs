@@ -93,7 +93,7 @@ fn a_datetime_becomes_finer_from_level_130_on() {
     }
 }
 
-/// What a version knows and the dev server does not is refused by name, and is no mistake of the statement.
+/// Syntax that the version has but the dev server lacks is refused by name; it is not a mistake in the statement.
 #[test]
 fn newer_syntax_is_refused_by_name() {
     for (sql, first, before) in [
