@@ -78,7 +78,6 @@ proptest! {
                 prop_assert!(config.worker.heartbeat_interval * 2 < config.worker.lease);
                 prop_assert!(config.connection.connect_timeout <= config.worker.lease);
                 prop_assert!(config.connection.command_timeout <= config.worker.lease);
-                prop_assert!(config.worker.batch_size <= config.worker.max_in_flight);
             }
             Err(error) => {
                 let text = error.to_string();
