@@ -47,12 +47,13 @@ pub fn set_index_options(result: &mut IndexOptions, options: &[IndexOption]) -> 
             IndexOption::StatisticsNoRecompute(on) => result.statistics_norecompute = *on,
             IndexOption::OptimizeForSequentialKey(on) => result.optimize_for_sequential_key = *on,
             IndexOption::FillFactor(percent) => result.fill_factor = fill_factor(*percent)?,
+            IndexOption::DropExisting(true) => return Err(SqlError::not_supported("DROP_EXISTING = ON")),
             IndexOption::AllowRowLocks(false) => return Err(SqlError::not_supported("ALLOW_ROW_LOCKS = OFF")),
             // How pages are filled, sorted and compressed, and how an index is built: there are no pages here.
             IndexOption::PadIndex(_)
             | IndexOption::SortInTempdb(_)
             | IndexOption::StatisticsIncremental(_)
-            | IndexOption::DropExisting(_)
+            | IndexOption::DropExisting(false)
             | IndexOption::Online(_)
             | IndexOption::AllowRowLocks(true)
             | IndexOption::MaxDop(_) => {}

@@ -215,8 +215,6 @@ pub struct TableSchema {
     pub columns: Vec<Column>,
     /// The clustered index first, if there is one.
     pub indexes: Vec<Index>,
-    /// `ALTER INDEX … DISABLE`: their definitions, without entries. They enforce nothing and are read by nobody.
-    pub disabled_indexes: Vec<Index>,
     /// Made by CREATE STATISTICS.
     pub statistics: Vec<Statistics>,
     pub checks: Vec<Check>,
@@ -248,7 +246,6 @@ impl TableSchema {
             lifetime,
             columns: Vec::new(),
             indexes: Vec::new(),
-            disabled_indexes: Vec::new(),
             statistics: Vec::new(),
             checks: Vec::new(),
             foreign_keys: Vec::new(),
@@ -265,15 +262,9 @@ impl TableSchema {
         self.indexes.iter().find(|index| index.id == id)
     }
 
-    /// The disabled index by name.
-    pub fn disabled_index_named(&self, name: &str) -> Option<&Index> {
-        let name = fold(name);
-        self.disabled_indexes.iter().find(|index| fold(&index.name) == name)
-    }
-
     /// The number for one more non-clustered index.
     pub(crate) fn next_index_id(&self) -> IndexId {
-        let indexes = self.indexes.iter().chain(&self.disabled_indexes).map(|index| index.id);
+        let indexes = self.indexes.iter().map(|index| index.id);
         let used = indexes.chain(self.statistics.iter().map(|statistics| statistics.id));
         used.max().map_or(FIRST_NONCLUSTERED, |last| (last + 1).max(FIRST_NONCLUSTERED))
     }

@@ -96,7 +96,7 @@ fn is_system_named(name: &str) -> Value {
 
 fn key_constraints(facts: &Facts<'_>) -> Vec<Vec<Value>> {
     let rows = constraint_rows(facts, &["PK", "UQ"]).into_iter().map(|(table, name, mut row)| {
-        let index = table.index_named(&name).or_else(|| table.disabled_index_named(&name));
+        let index = table.index_named(&name);
         row.push(index.map_or(Value::Null, |index| Value::Int(i32::from(index.id))));
         row.extend([is_system_named(&name), bit(true)]);
         row

@@ -121,15 +121,14 @@ pub(crate) fn indexes(facts: &Facts<'_>) -> Vec<Vec<Value>> {
     let mut rows = Vec::new();
     for table in facts.tables {
         if table.clustered().is_none() {
-            rows.push(index_row(table.id, None, false));
+            rows.push(index_row(table.id, None));
         }
-        rows.extend(table.indexes.iter().map(|index| index_row(table.id, Some(index), false)));
-        rows.extend(table.disabled_indexes.iter().map(|index| index_row(table.id, Some(index), true)));
+        rows.extend(table.indexes.iter().map(|index| index_row(table.id, Some(index))));
     }
     rows
 }
 
-fn index_row(table: ObjectId, index: Option<&Index>, disabled: bool) -> Vec<Value> {
+fn index_row(table: ObjectId, index: Option<&Index>) -> Vec<Value> {
     let (kind, description) = match index {
         None => (0, "HEAP"),
         Some(index) if index.is_clustered() => (1, "CLUSTERED"),
@@ -149,7 +148,7 @@ fn index_row(table: ObjectId, index: Option<&Index>, disabled: bool) -> Vec<Valu
         bit(index.is_some_and(|index| index.uniqueness == Uniqueness::PrimaryKey)),
         bit(index.is_some_and(|index| index.uniqueness == Uniqueness::UniqueConstraint)),
         Value::TinyInt(index.map_or(0, |index| index.options.fill_factor)),
-        bit(disabled),
+        bit(false),
         bit(false),
         bit(true),
         bit(index.is_none_or(|index| index.options.allow_page_locks)),
@@ -164,7 +163,7 @@ fn index_row(table: ObjectId, index: Option<&Index>, disabled: bool) -> Vec<Valu
 fn statistics(facts: &Facts<'_>) -> Vec<Vec<Value>> {
     let mut rows = Vec::new();
     for table in facts.tables {
-        for index in table.indexes.iter().chain(&table.disabled_indexes) {
+        for index in &table.indexes {
             rows.push(vec![
                 Value::Int(table.id),
                 text(&index.name),
@@ -199,7 +198,7 @@ fn statistics_columns(facts: &Facts<'_>) -> Vec<Vec<Value>> {
             let [position, column] = [position, column].map(|number| Value::Int(number as i32 + 1));
             vec![Value::Int(table.id), Value::Int(i32::from(id)), position, column]
         };
-        for index in table.indexes.iter().chain(&table.disabled_indexes) {
+        for index in &table.indexes {
             rows.extend(index.key.iter().enumerate().map(|(position, key)| row(index.id, position, key.column)));
         }
         for statistics in &table.statistics {
@@ -216,7 +215,7 @@ fn filter_text(index: &Index) -> Value {
 pub(crate) fn index_columns(facts: &Facts<'_>) -> Vec<Vec<Value>> {
     let mut rows = Vec::new();
     for table in facts.tables {
-        for index in table.indexes.iter().chain(&table.disabled_indexes) {
+        for index in &table.indexes {
             let key = index.key.iter().map(|key| (key.column, key.descending, false));
             let included = index.included.iter().map(|column| (*column, false, true));
             for (position, (column, descending, is_included)) in key.chain(included).enumerate() {

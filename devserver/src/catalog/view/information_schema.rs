@@ -264,7 +264,7 @@ fn information_constraint_column_usage(facts: &Facts<'_>) -> Vec<Vec<Value>> {
                 text(constraint),
             ]);
         };
-        for index in table.indexes.iter().chain(&table.disabled_indexes).filter(|index| index.is_constraint()) {
+        for index in table.indexes.iter().filter(|index| index.is_constraint()) {
             index.key.iter().for_each(|key| push(&index.name, &table.columns[key.column].name));
         }
         for key in &table.foreign_keys {

@@ -31,7 +31,6 @@ fn template(schema: &TableSchema) -> Arc<TableSchema> {
     let mut template = schema.clone();
     template.lifetime = Lifetime::Variable;
     template.indexes.clear();
-    template.disabled_indexes.clear();
     template.statistics.clear();
     template.checks.clear();
     for column in &mut template.columns {

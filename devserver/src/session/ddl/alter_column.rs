@@ -144,7 +144,7 @@ impl Session {
         let mut after = TableSchema::clone(&schema);
         after.columns.remove(dropped);
         let moved = |column: &mut usize| *column -= usize::from(*column > dropped);
-        for index in after.indexes.iter_mut().chain(&mut after.disabled_indexes) {
+        for index in &mut after.indexes {
             index.key.iter_mut().for_each(|key| moved(&mut key.column));
             index.included.iter_mut().for_each(moved);
             let terms = index.filter.iter_mut().flat_map(|filter| &mut filter.terms);

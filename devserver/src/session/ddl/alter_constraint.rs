@@ -178,7 +178,7 @@ impl Session {
     ) -> SqlResult<()> {
         let schema = self.stored_schema(table)?;
         let folded = fold(name);
-        let index = schema.index_named(name).or_else(|| schema.disabled_index_named(name));
+        let index = schema.index_named(name);
         if let Some(index) =
             index.filter(|index| matches!(index.uniqueness, Uniqueness::PrimaryKey | Uniqueness::UniqueConstraint))
         {

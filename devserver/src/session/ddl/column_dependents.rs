@@ -11,7 +11,7 @@ pub(crate) type Dependent = (&'static str, Arc<str>);
 
 /// The indexes that hold a column or ask for it in their filter.
 pub(crate) fn uses_of(schema: &TableSchema, column: usize) -> impl Iterator<Item = &Index> {
-    schema.indexes.iter().chain(&schema.disabled_indexes).filter(move |index| {
+    schema.indexes.iter().filter(move |index| {
         let mut filtered = index.filter.iter().flat_map(|filter| &filter.terms);
         index.contains(column) || filtered.any(|term| term.column() == column)
     })

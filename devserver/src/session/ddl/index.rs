@@ -1,7 +1,4 @@
 //! CREATE, ALTER and DROP INDEX. A clustered index is the table's order: making or dropping one builds the table anew.
-//!
-//! Source: "ALTER INDEX" (MicrosoftDocs/sql-docs, docs/t-sql/statements/alter-index-transact-sql.md): what REBUILD does
-//! with options that it does not name, REORGANIZE without page locks, SET of a disabled index.
 
 use std::sync::Arc;
 
@@ -12,10 +9,8 @@ use crate::execute::activation::Activation;
 use crate::session::client_session::Session;
 use crate::session::ddl::cannot_find::cannot_find;
 use crate::session::ddl::foreign_key;
-use crate::storage::{
-    CLUSTERED, Index, IndexOptions, Lifetime, LockMode, ObjectId, Statistics, TableSchema, Uniqueness, fold,
-};
-use crate::tsql::ast::{AlterIndex, AlterIndexAction, CreateIndex, CreateStatistics, IndexOption, ObjectName};
+use crate::storage::{CLUSTERED, Index, Lifetime, LockMode, ObjectId, Statistics, TableSchema, Uniqueness, fold};
+use crate::tsql::ast::{AlterIndex, CreateIndex, CreateStatistics, IndexOption, ObjectName};
 
 /// Whether the table stays as it is beside the index: nobody may change it meanwhile, but read it.
 ///
@@ -26,7 +21,7 @@ use crate::tsql::ast::{AlterIndex, AlterIndexAction, CreateIndex, CreateStatisti
 /// index operations work", docs/relational-databases/indexes/how-online-index-operations-work.md), and here it begins
 /// and ends at once.
 pub(crate) fn only_adds_index(create: &CreateIndex) -> bool {
-    !create.clustered && !create.options.contains(&IndexOption::DropExisting(true))
+    !create.clustered
 }
 
 impl Session {
@@ -62,7 +57,7 @@ impl Session {
                 let message = format!("Column name '{}' does not exist in the target table or view.", create.column);
                 return Err(SqlError::new(1911, message));
             };
-            let indexes = schema.indexes.iter().chain(&schema.disabled_indexes).map(|index| &index.name);
+            let indexes = schema.indexes.iter().map(|index| &index.name);
             let mut names = indexes.chain(schema.statistics.iter().map(|statistics| &statistics.name));
             if names.any(|name| fold(name) == fold(&create.name)) {
                 let message =
@@ -115,10 +110,7 @@ impl Session {
         if index.filter.is_some() && !self.state.options.ansi_padding {
             return Err(crate::session::statement::set_option::wrong_set_options("CREATE INDEX", "ANSI_PADDING"));
         }
-        if create.options.contains(&IndexOption::DropExisting(true)) {
-            return self.replace_index(table, schema, index, activation);
-        }
-        if schema.index_named(&create.name).or_else(|| schema.disabled_index_named(&create.name)).is_some() {
+        if schema.index_named(&create.name).is_some() {
             return Err(SqlError::new(
                 1913,
                 format!(
@@ -158,62 +150,6 @@ impl Session {
         self.rebuild(table, after, activation, |_, row| Ok(row))
     }
 
-    /// `DROP_EXISTING = ON`: an index of the name makes place for the new one.
-    ///
-    /// Source: "CREATE INDEX" (MicrosoftDocs/sql-docs, docs/t-sql/statements/create-index-transact-sql.md),
-    /// DROP_EXISTING.
-    fn replace_index(
-        &mut self,
-        table: ObjectId,
-        schema: &TableSchema,
-        mut index: Index,
-        activation: &mut Activation,
-    ) -> SqlResult<()> {
-        let Some(existing) = schema.index_named(&index.name).or_else(|| schema.disabled_index_named(&index.name))
-        else {
-            return Err(SqlError::new(
-                7999,
-                format!("Could not find any index named '{}' for table '{}'.", index.name, schema.name),
-            )
-            .state(9));
-        };
-        let is_constraint = matches!(existing.uniqueness, Uniqueness::PrimaryKey | Uniqueness::UniqueConstraint);
-        if is_constraint {
-            let same_key = existing.key == index.key && index.is_unique() && index.filter.is_none();
-            if !same_key || (existing.is_clustered() && !index.is_clustered()) {
-                return Err(SqlError::new(
-                    1907,
-                    format!(
-                        "Cannot recreate index '{}'. The new index definition does not match the constraint being \
-                         enforced by the existing index.",
-                        index.name
-                    ),
-                ));
-            }
-            index.uniqueness = existing.uniqueness;
-        }
-        if existing.is_clustered() && !index.is_clustered() {
-            return Err(SqlError::new(
-                1925,
-                "Cannot convert a clustered index to a nonclustered index by using the DROP_EXISTING option. To change \
-                 the index type from clustered to nonclustered, delete the clustered index, and then create a \
-                 nonclustered index by using two separate statements.",
-            )
-            .state(2));
-        }
-        let existing_id = existing.id;
-        let mut after = schema.clone();
-        after.indexes.retain(|other| other.id != existing_id);
-        after.disabled_indexes.retain(|other| other.id != existing_id);
-        if index.is_clustered() {
-            after.indexes.insert(0, index);
-        } else {
-            index.id = existing_id;
-            after.indexes.push(index);
-        }
-        self.rebuild(table, after, activation, |_, row| Ok(row))
-    }
-
     pub(crate) fn drop_index(
         &mut self,
         name: &str,
@@ -237,7 +173,7 @@ impl Session {
         };
         self.check_not_within_trigger(table)?;
         let schema = self.stored_schema(table)?;
-        let Some(index) = schema.index_named(name).or_else(|| schema.disabled_index_named(name)) else {
+        let Some(index) = schema.index_named(name) else {
             return if if_exists { Ok(()) } else { Err(missing()) };
         };
         if schema.lifetime == Lifetime::Permanent {
@@ -259,12 +195,10 @@ impl Session {
             )
             .state(4));
         }
-        self.under_table_lock(table, activation, |session, schema, activation| {
-            match schema.index_named(name).or_else(|| schema.disabled_index_named(name)) {
-                Some(index) => session.remove_index(table, schema, index, activation),
-                None if if_exists => Ok(()),
-                None => Err(missing()),
-            }
+        self.under_table_lock(table, activation, |session, schema, activation| match schema.index_named(name) {
+            Some(index) => session.remove_index(table, schema, index, activation),
+            None if if_exists => Ok(()),
+            None => Err(missing()),
         })
     }
 
@@ -278,11 +212,6 @@ impl Session {
     ) -> SqlResult<()> {
         foreign_key::check_index_not_needed(&self.database.storage.latch(), schema, index)?;
         let id = index.id;
-        if schema.disabled_indexes.iter().any(|other| other.id == id) {
-            return self.table_change(activation, |latch, tx| {
-                latch.alter_schema(tx, table, move |schema| schema.disabled_indexes.retain(|other| other.id != id))
-            });
-        }
         if !index.is_clustered() {
             return self.table_change(activation, |latch, tx| latch.drop_index(tx, table, id));
         }
@@ -292,7 +221,7 @@ impl Session {
     }
 
     /// ALTER TABLE … REBUILD: "If the table has a clustered index, the REBUILD option rebuilds the clustered index"
-    /// (docs/t-sql/statements/alter-table-transact-sql.md). Of a heap only what leaves no trace here is known.
+    /// (docs/t-sql/statements/alter-table-transact-sql.md).
     pub(crate) fn rebuild_clustered(
         &mut self,
         table: ObjectId,
@@ -300,13 +229,9 @@ impl Session {
         options: &[IndexOption],
         activation: &mut Activation,
     ) -> SqlResult<()> {
-        check_rebuild_options(options)?;
         let mut after = schema.clone();
         let Some(clustered) = after.indexes.iter_mut().find(|index| index.is_clustered()) else {
-            return match index_options(options)? == IndexOptions::default() {
-                true => Ok(()),
-                false => Err(SqlError::not_supported("options of indexes in ALTER TABLE … REBUILD of a heap")),
-            };
+            return Err(SqlError::not_supported("ALTER TABLE … REBUILD of a heap"));
         };
         clustered.options.statistics_norecompute = false;
         set_index_options(&mut clustered.options, options)?;
@@ -323,129 +248,15 @@ impl Session {
         if schema.lifetime == Lifetime::Permanent {
             self.check_alter_object(table, &schema.schema, cannot_find("find the object", &alter.table))?;
         }
-        if matches!(alter.action, AlterIndexAction::Reorganize) {
-            // It changes nothing.
-            return self.alter_index_of(table, &schema, alter, activation);
-        }
+        // Sch-M, as for all DDL: it waits for whoever reads the table.
         self.under_table_lock(table, activation, |session, schema, activation| {
-            session.alter_index_of(table, schema, alter, activation)
+            let mut indexes = schema.indexes.clone();
+            let Some(index) = indexes.iter_mut().find(|index| fold(&index.name) == fold(&alter.name)) else {
+                return Err(SqlError::new(2727, format!("Cannot find index '{}'.", alter.name)).severity(11));
+            };
+            set_index_options(&mut index.options, &alter.options)?;
+            session
+                .table_change(activation, |latch, tx| latch.alter_schema(tx, table, |schema| schema.indexes = indexes))
         })
     }
-
-    fn alter_index_of(
-        &mut self,
-        table: ObjectId,
-        schema: &TableSchema,
-        alter: &AlterIndex,
-        activation: &mut Activation,
-    ) -> SqlResult<()> {
-        if let Some(name) = &alter.name
-            && schema.index_named(name).or_else(|| schema.disabled_index_named(name)).is_none()
-        {
-            return Err(SqlError::new(2727, format!("Cannot find index '{name}'.")).severity(11));
-        }
-        let is_meant = |index: &Index| alter.name.as_ref().is_none_or(|name| fold(name) == fold(&index.name));
-        if let AlterIndexAction::Rebuild(options) | AlterIndexAction::Set(options) = &alter.action
-            && options.iter().any(|option| matches!(option, IndexOption::IgnoreDupKey(_)))
-        {
-            let mut all = schema.indexes.iter().chain(&schema.disabled_indexes);
-            if let Some(index) = all.find(|index| is_meant(index) && index.is_constraint()) {
-                return Err(ignores_no_duplicates(index, alter.name.is_none()));
-            }
-        }
-        match &alter.action {
-            AlterIndexAction::Rebuild(options) => {
-                check_rebuild_options(options)?;
-                let mut after = schema.clone();
-                let (revived, disabled) = after.disabled_indexes.into_iter().partition(is_meant);
-                after.disabled_indexes = disabled;
-                let mut revived: Vec<Index> = revived;
-                after.indexes.append(&mut revived);
-                for index in after.indexes.iter_mut().filter(|index| is_meant(index)) {
-                    // What sys.indexes does not hold comes from the statement, or else is as by default.
-                    index.options.statistics_norecompute = false;
-                    set_index_options(&mut index.options, options)?;
-                }
-                if after == *schema {
-                    return Ok(());
-                }
-                self.rebuild(table, after, activation, |_, row| Ok(row))
-            }
-            AlterIndexAction::Reorganize => {
-                match schema.indexes.iter().find(|index| is_meant(index) && !index.options.allow_page_locks) {
-                    Some(index) => Err(no_page_locks(schema, index)),
-                    None => Ok(()),
-                }
-            }
-            AlterIndexAction::Disable => {
-                if schema.indexes.iter().any(|index| is_meant(index) && index.is_clustered()) {
-                    return Err(SqlError::not_supported("ALTER INDEX … DISABLE of a clustered index"));
-                }
-                let mut after = schema.clone();
-                let (mut disabled, kept) = after.indexes.into_iter().partition::<Vec<Index>, _>(is_meant);
-                after.indexes = kept;
-                after.disabled_indexes.append(&mut disabled);
-                self.rebuild(table, after, activation, |_, row| Ok(row))
-            }
-            // Sch-M, as for all DDL: it waits for whoever reads the table.
-            AlterIndexAction::Set(options) => {
-                if let Some(index) =
-                    schema.disabled_indexes.iter().find(|index| alter.name.is_some() && is_meant(index))
-                {
-                    return Err(disabled(schema, index));
-                }
-                let mut indexes = schema.indexes.clone();
-                for index in indexes.iter_mut().filter(|index| is_meant(index)) {
-                    set_index_options(&mut index.options, options)?;
-                }
-                self.table_change(activation, |latch, tx| {
-                    latch.alter_schema(tx, table, |schema| schema.indexes = indexes)
-                })
-            }
-        }
-    }
-}
-
-/// DROP_EXISTING is an option of CREATE INDEX alone.
-fn check_rebuild_options(options: &[IndexOption]) -> SqlResult<()> {
-    match options.iter().any(|option| matches!(option, IndexOption::DropExisting(_))) {
-        true => Err(SqlError::not_supported("DROP_EXISTING in REBUILD")),
-        false => Ok(()),
-    }
-}
-
-/// Source: 1979 in docs/relational-databases/errors-events/database-engine-events-and-errors-1000-to-1999.md.
-fn ignores_no_duplicates(index: &Index, among_all: bool) -> SqlError {
-    if among_all {
-        return SqlError::not_supported(
-            "ALTER INDEX ALL with IGNORE_DUP_KEY on a table with a primary key or unique constraint",
-        );
-    }
-    SqlError::new(
-        1979,
-        format!(
-            "Cannot use index option ignore_dup_key to alter index '{}' as it enforces a primary or unique constraint.",
-            index.name
-        ),
-    )
-}
-
-fn no_page_locks(schema: &TableSchema, index: &Index) -> SqlError {
-    SqlError::new(
-        2552,
-        format!(
-            "The index \"{}\" (partition 1) on table \"{}\" cannot be reorganized because page level locking is disabled.",
-            index.name, schema.name
-        ),
-    )
-}
-
-fn disabled(schema: &TableSchema, index: &Index) -> SqlError {
-    SqlError::new(
-        1973,
-        format!(
-            "Cannot perform the specified operation on disabled index '{}' on table '{}.{}'.",
-            index.name, schema.schema, schema.name
-        ),
-    )
 }

@@ -3,9 +3,7 @@
 use crate::catalog::server::Product;
 use crate::error::{SqlError, SqlResult};
 use crate::session::client_session::Session;
-use crate::tsql::ast::{
-    AlterIndexAction, AlterTableAction, ConstraintKind, IndexOption, StatementKind, TableDefinition,
-};
+use crate::tsql::ast::{AlterTableAction, ConstraintKind, IndexOption, StatementKind, TableDefinition};
 
 impl Session {
     pub(crate) fn check_index_options(&self, statement: &StatementKind) -> SqlResult<()> {
@@ -18,10 +16,7 @@ impl Session {
                 }
                 check(&create.options, product)
             }
-            StatementKind::AlterIndex(alter) => match &alter.action {
-                AlterIndexAction::Rebuild(options) | AlterIndexAction::Set(options) => check(options, product),
-                AlterIndexAction::Reorganize | AlterIndexAction::Disable => Ok(()),
-            },
+            StatementKind::AlterIndex(alter) => check(&alter.options, product),
             StatementKind::AlterTable(alter) => match &alter.action {
                 AlterTableAction::Add { definition, .. } => all(definition, |options| check(options, product)),
                 AlterTableAction::Rebuild(options) => check(options, product),

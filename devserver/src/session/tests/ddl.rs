@@ -32,9 +32,6 @@ fn a_heap_becomes_a_fifo_queue_and_a_heap_again() {
     assert_eq!(rows(&mut s, "SELECT TOP (1) payload FROM q ORDER BY due"), ["ROW(Bytes([2]))"]);
     assert_eq!(errors(&mut s, "CREATE CLUSTERED INDEX other ON q (id)"), [1902]);
     assert_eq!(errors(&mut s, "CREATE INDEX cdx ON q (id)"), [1913]);
-    ok(&mut s, "CREATE UNIQUE CLUSTERED INDEX cdx ON q (id DESC) WITH (DROP_EXISTING = ON)");
-    assert_eq!(errors(&mut s, "CREATE INDEX nothing ON q (id) WITH (DROP_EXISTING = ON)"), [7999]);
-    check_all(&s);
     ok(&mut s, "INSERT q (payload, due) VALUES (0x04, 9); DROP INDEX q.cdx");
     check_all(&s);
     assert_eq!(rows(&mut s, "SELECT id FROM q WHERE due = 9"), ["ROW(BigInt(4))"]);
@@ -127,23 +124,6 @@ fn columns_change_their_type_and_go() {
     ok(&mut s, "ALTER TABLE t DROP COLUMN IF EXISTS nothing; ALTER TABLE t DROP CONSTRAINT dc, COLUMN c");
     check_all(&s);
     assert_eq!(rows(&mut s, "SELECT * FROM t WHERE b = 'yy'"), ["ROW(Int(2), String(\"yy\"), Null)"]);
-}
-
-#[test]
-fn a_disabled_index_enforces_nothing_until_it_is_rebuilt() {
-    let (_e, mut s) = session();
-    ok(
-        &mut s,
-        "CREATE TABLE t (a int NOT NULL, b int NOT NULL); CREATE UNIQUE INDEX u ON t (b); INSERT t VALUES (1, 1)",
-    );
-    assert_eq!(errors(&mut s, "INSERT t VALUES (2, 1)"), [2601]);
-    ok(&mut s, "ALTER INDEX u ON t DISABLE; INSERT t VALUES (2, 1)");
-    assert_eq!(errors(&mut s, "ALTER INDEX u ON t REBUILD"), [1505]);
-    ok(&mut s, "DELETE t WHERE a = 2; ALTER INDEX ALL ON t REBUILD WITH (FILLFACTOR = 80)");
-    assert_eq!(errors(&mut s, "INSERT t VALUES (2, 1)"), [2601]);
-    ok(&mut s, "ALTER INDEX u ON t SET (IGNORE_DUP_KEY = ON); INSERT t VALUES (2, 1); ALTER INDEX u ON t REORGANIZE");
-    check_all(&s);
-    assert_eq!(errors(&mut s, "ALTER INDEX nothing ON t REBUILD"), [2727]);
 }
 
 #[test]

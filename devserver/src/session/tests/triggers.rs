@@ -160,7 +160,7 @@ fn a_trigger_does_not_change_the_definition_of_its_table() {
         "ALTER TABLE t DROP COLUMN b",
         "CREATE INDEX t_b ON t (b)",
         "DROP INDEX t_a ON t",
-        "ALTER INDEX t_a ON t DISABLE",
+        "ALTER INDEX t_a ON t SET (ALLOW_PAGE_LOCKS = OFF)",
         "EXEC sp_rename 't.b', 'c', 'COLUMN'",
         "EXEC ('DROP TABLE t')",
     ] {

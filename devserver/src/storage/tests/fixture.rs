@@ -80,7 +80,6 @@ pub(super) fn jobs_schema(lifetime: Lifetime) -> TableSchema {
             by_name,
             by_priority,
         ],
-        disabled_indexes: Vec::new(),
         statistics: Vec::new(),
         checks: Vec::new(),
         foreign_keys: Vec::new(),

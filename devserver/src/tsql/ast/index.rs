@@ -40,20 +40,12 @@ pub struct CreateStatistics {
     pub no_recompute: bool,
 }
 
+/// `ALTER INDEX name ON table SET (options)`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AlterIndex {
-    /// `None` for ALL.
-    pub name: Option<Ident>,
+    pub name: Ident,
     pub table: ObjectName,
-    pub action: AlterIndexAction,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AlterIndexAction {
-    Rebuild(Vec<IndexOption>),
-    Reorganize,
-    Disable,
-    Set(Vec<IndexOption>),
+    pub options: Vec<IndexOption>,
 }
 
 /// `DROP INDEX [IF EXISTS] name ON table, …`.

@@ -28,7 +28,7 @@ pub use control::{
 pub use database::{AlterDatabase, CreateSchema, CreateSequence, DatabaseOption, Drop, DropKind, Termination};
 pub use expression::{BinaryOp, CompareOp, Expr, FunctionCall, Literal, Predicate, UnaryOp, Window};
 pub use hint::{IndexRef, QueryHint, TableHint};
-pub use index::{AlterIndex, AlterIndexAction, CreateIndex, CreateStatistics, DropIndex, IndexOption};
+pub use index::{AlterIndex, CreateIndex, CreateStatistics, DropIndex, IndexOption};
 pub use module::{
     CreateFunction, CreateProcedure, CreateTrigger, CreateView, Creation, ParameterDef, SwitchTriggers, TriggerEvent,
 };

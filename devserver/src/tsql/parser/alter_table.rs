@@ -110,7 +110,7 @@ impl Parser<'_> {
                 if_exists = p.accept_if_exists()?;
             }
             let name = p.identifier()?;
-            p.skip_drop_options()?;
+            p.refuse_drop_options()?;
             Ok(if of_columns {
                 AlterTableDrop::Column { name, if_exists }
             } else {
