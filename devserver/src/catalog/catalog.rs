@@ -128,7 +128,7 @@ impl Catalog {
     /// Whether a user may change a role: its members, or whether it is there.
     pub fn may_alter_role(&self, user: i32, role: &Principal) -> SqlResult<bool> {
         let is_fixed = role.kind == (PrincipalKind::Role { fixed: true });
-        Ok(self.principals.controls_role(user, role)
+        Ok(self.principals.is_owner(user)
             || !is_fixed && self.permits(user, "ALTER ANY ROLE", SecurableId::Database)?)
     }
 

@@ -1,7 +1,7 @@
 //! Users, roles and permissions of one database.
 //!
-//! A permission is looked for on the object, then on its schema, then on the database, for the user and every role it
-//! is a member of. Who owns a schema has CONTROL on it and all that is in it, and so have the members of a role that
+//! A permission is looked for on the object and on the database, for the user and every role it is a member of. Nobody
+//! can be granted anything on a schema. Who owns a schema has CONTROL on it and all that is in it, and so have the members of a role that
 //! does. A DENY anywhere beats every GRANT, but "does not apply to object owners"; members of `db_owner` are not asked.
 //! [`crate::execute::permission`] tells when a statement asks at all.
 //!
@@ -49,8 +49,6 @@ pub struct Principal {
     pub id: i32,
     pub name: Arc<str>,
     pub kind: PrincipalKind,
-    /// Who owns a role; nobody owns a user.
-    pub owner: Option<i32>,
 }
 
 impl Principal {
@@ -68,19 +66,6 @@ pub enum SecurableId {
     Type { id: i32, schema: i32 },
 }
 
-impl SecurableId {
-    /// The securable and those that contain it, from the inside out.
-    fn with_containers(self) -> Vec<SecurableId> {
-        match self {
-            SecurableId::Database => vec![self],
-            SecurableId::Schema(_) => vec![self, SecurableId::Database],
-            SecurableId::Object { schema, .. } | SecurableId::Type { schema, .. } => {
-                vec![self, SecurableId::Schema(schema), SecurableId::Database]
-            }
-        }
-    }
-}
-
 /// A GRANT or DENY.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PermissionEntry {
@@ -89,31 +74,6 @@ pub struct PermissionEntry {
     pub permission: Arc<str>,
     pub grantee: i32,
     pub deny: bool,
-}
-
-impl PermissionEntry {
-    /// Whether the permission on this or on what it contains comes with it.
-    ///
-    /// Sources: "GRANT Database Permissions", "GRANT Schema Permissions", "GRANT Object Permissions"
-    /// (MicrosoftDocs/sql-docs, docs/t-sql/statements/grant-database-permissions-transact-sql.md and so on).
-    fn implies(&self, permission: &str, on: SecurableId) -> bool {
-        let is_on_database = self.on == SecurableId::Database;
-        match &*self.permission {
-            "CONTROL" => true,
-            // That of a schema does not reach what is in it.
-            "TAKE OWNERSHIP" => permission == "TAKE OWNERSHIP" && self.on == on,
-            "ALTER" => {
-                let of_database = permission.starts_with("ALTER ANY ") || permission.starts_with("CREATE ");
-                ["ALTER", "VIEW DEFINITION", "CREATE SEQUENCE"].contains(&permission) || is_on_database && of_database
-            }
-            "ALTER ANY SCHEMA" => {
-                let of_schema = ["ALTER", "CREATE SEQUENCE"].contains(&permission) && on != SecurableId::Database;
-                of_schema || ["ALTER ANY SCHEMA", "CREATE SCHEMA"].contains(&permission)
-            }
-            "ALTER ANY ROLE" => ["ALTER ANY ROLE", "CREATE ROLE"].contains(&permission),
-            same => same == permission,
-        }
-    }
 }
 
 #[derive(Debug, Clone)]
@@ -132,14 +92,8 @@ impl Principals {
             id,
             name: name.into(),
             kind: PrincipalKind::User { login: login.map(Arc::from), default_schema: "dbo".into() },
-            owner: None,
         };
-        let role = |id, name: &str| Principal {
-            id,
-            name: name.into(),
-            kind: PrincipalKind::Role { fixed: true },
-            owner: Some(DBO_USER),
-        };
+        let role = |id, name: &str| Principal { id, name: name.into(), kind: PrincipalKind::Role { fixed: true } };
         let principals = vec![
             role(PUBLIC, "public"),
             user(DBO_USER, "dbo", Some("sa")),
@@ -202,8 +156,7 @@ impl Principals {
         })
     }
 
-    /// `owner`: of a role.
-    pub fn add(&mut self, name: Arc<str>, kind: PrincipalKind, owner: Option<i32>) -> SqlResult<Undo> {
+    pub fn add(&mut self, name: Arc<str>, kind: PrincipalKind) -> SqlResult<Undo> {
         if self.find(&name).is_some() {
             return Err(SqlError::new(
                 15023,
@@ -212,7 +165,7 @@ impl Principals {
         }
         let id = self.next_id;
         self.next_id += 1;
-        self.principals.push(Principal { id, name, kind, owner });
+        self.principals.push(Principal { id, name, kind });
         Ok(Box::new(move |catalog: &mut Catalog| {
             catalog.principals.principals.retain(|principal| principal.id != id);
         }))
@@ -222,9 +175,6 @@ impl Principals {
     pub fn remove(&mut self, id: i32) -> SqlResult<Undo> {
         if self.members.iter().any(|&(role, _)| role == id) {
             return Err(SqlError::new(15144, "The role has members. It must be empty before it can be dropped."));
-        }
-        if self.principals.iter().any(|principal| principal.owner == Some(id)) {
-            return Err(SqlError::new(15421, "The database principal owns a database role and cannot be dropped."));
         }
         let principals: Vec<_> = self.principals.extract_if(.., |principal| principal.id == id).collect();
         let members: Vec<_> = self.members.extract_if(.., |&mut (_, member)| member == id).collect();
@@ -287,11 +237,6 @@ impl Principals {
         user == DBO_USER || self.is_member(user, DB_OWNER)
     }
 
-    /// Whether the user may do everything with a role: its owner and the members of its owner may.
-    pub fn controls_role(&self, user: i32, role: &Principal) -> bool {
-        self.is_owner(user) || role.owner.is_some_and(|owner| owner != DBO_USER && self.is_member(user, owner))
-    }
-
     /// Whether a member of a fixed role has a permission through it.
     ///
     /// Source: "Permissions of Fixed Database Roles"
@@ -313,14 +258,12 @@ impl Principals {
         if grantees.contains(&DB_OWNER) {
             return Ok(true);
         }
-        let places = on.with_containers();
         let owns = grantees.contains(&owner);
         let mut granted = owns || Self::fixed_role_permits(&grantees, permission);
         for entry in &self.permissions {
-            if !grantees.contains(&entry.grantee) || !places.contains(&entry.on) {
-                continue;
-            }
-            if !entry.implies(permission, on) {
+            let is_on_it = entry.on == on || entry.on == SecurableId::Database;
+            let implies = *entry.permission == *permission || &*entry.permission == "CONTROL";
+            if !grantees.contains(&entry.grantee) || !is_on_it || !implies {
                 continue;
             }
             if entry.deny && owns {
@@ -334,9 +277,14 @@ impl Principals {
         Ok(granted)
     }
 
-    /// Forgets the permissions on a schema and all that is in it.
+    /// Forgets the permissions on all that is in a schema.
     pub(super) fn drop_permissions_in(&mut self, schema: i32) -> Undo {
-        self.drop_permissions(|entry| entry.on.with_containers().contains(&SecurableId::Schema(schema)))
+        self.drop_permissions(|entry| match entry.on {
+            SecurableId::Object { schema: stands_in, .. } | SecurableId::Type { schema: stands_in, .. } => {
+                stands_in == schema
+            }
+            SecurableId::Database | SecurableId::Schema(_) => false,
+        })
     }
 
     fn drop_permissions(&mut self, is_meant: impl Fn(&PermissionEntry) -> bool) -> Undo {

@@ -132,9 +132,9 @@ fn is_visible(id: ObjectId, schema: &str, is_table: bool, run: &Run<'_>) -> SqlR
     let Some(schema) = catalog.schema(schema) else { return Ok(false) };
     let on = SecurableId::Object { id, schema: schema.id };
     let permissions: &[&str] = if is_table {
-        &["SELECT", "INSERT", "UPDATE", "DELETE", "REFERENCES", "ALTER", "VIEW DEFINITION", "CONTROL"]
+        &["SELECT", "INSERT", "UPDATE", "DELETE", "REFERENCES", "VIEW DEFINITION", "CONTROL"]
     } else {
-        &["EXECUTE", "SELECT", "ALTER", "VIEW DEFINITION", "CONTROL"]
+        &["EXECUTE", "SELECT", "VIEW DEFINITION", "CONTROL"]
     };
     has_any(&catalog, user, permissions, on)
 }
@@ -307,13 +307,6 @@ pub fn has_permission(securable: &Value, class: &Value, permission: &Value, run:
                 return Ok(Value::Null);
             }
             SecurableId::Database
-        }
-        (Some("schema"), Some(name)) => {
-            let catalog = run.database.catalog.read();
-            match catalog.schema(&name.name) {
-                Some(schema) => SecurableId::Schema(schema.id),
-                None => return Ok(Value::Null),
-            }
         }
         (Some("object"), Some(name)) => {
             settle_object(&name, run)?;

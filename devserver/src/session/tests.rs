@@ -26,7 +26,6 @@ mod libraries;
 mod locking;
 mod merge;
 mod names;
-mod ownership;
 mod permissions;
 mod plans;
 mod queries;

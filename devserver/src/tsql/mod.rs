@@ -3,7 +3,7 @@
 //!
 //! The parser is our own, not the `sqlparser` crate's: that one accepts much which SQL Server refuses, so that a
 //! statement would pass here and fail in production. And of what a queue is built from (table-valued parameters,
-//! `CREATE TYPE … AS TABLE`, hints, `OUTPUT`, TRY/CATCH, `OPTION`, `GRANT … ON SCHEMA::`) it knows about half.
+//! `CREATE TYPE … AS TABLE`, hints, `OUTPUT`, TRY/CATCH, `OPTION`, `GRANT … ON TYPE::`) it knows about half.
 //!
 //! What SQL Server's parser refuses is refused with SQL Server's error number; what it accepts and the syntax tree
 //! has no place for is refused as not supported.

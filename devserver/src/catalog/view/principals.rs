@@ -1,6 +1,6 @@
 //! Users, roles, their members, and permissions.
 
-use crate::catalog::principal::{PrincipalKind, Principals, SecurableId};
+use crate::catalog::principal::{DBO_USER, PrincipalKind, Principals, SecurableId};
 use crate::catalog::view::column_types::{ColumnDescription, NAME, WORD, bit, text};
 use crate::value::{SqlType, Value};
 
@@ -42,7 +42,7 @@ pub fn principals(principals: &Principals) -> Vec<Vec<Value>> {
             text(code),
             text(description),
             default_schema,
-            principal.owner.map_or(Value::Null, Value::Int),
+            if principal.is_role() { Value::Int(DBO_USER) } else { Value::Null },
             bit(fixed && principal.id != 0),
         ]);
     }
@@ -87,33 +87,22 @@ pub fn permissions(principals: &Principals) -> Vec<Vec<Value>> {
 /// docs/relational-databases/system-catalog-views/sys-database-permissions-transact-sql.md).
 fn permission_type(permission: &str) -> Value {
     let code = match permission {
-        "ALTER" => "AL  ",
-        "ALTER ANY ROLE" => "ALRL",
-        "ALTER ANY SCHEMA" => "ALSM",
-        "ALTER ANY USER" => "ALUS",
         "CONNECT" => "CO  ",
         "CONTROL" => "CL  ",
         "CREATE FUNCTION" => "CRFN",
         "CREATE PROCEDURE" => "CRPR",
         "CREATE ROLE" => "CRRL",
         "CREATE SCHEMA" => "CRSM",
-        "CREATE SEQUENCE" => "CRSO",
-        "CREATE SYNONYM" => "CRSN",
         "CREATE TABLE" => "CRTB",
         "CREATE TYPE" => "CRTY",
         "CREATE VIEW" => "CRVW",
         "DELETE" => "DL  ",
         "EXECUTE" => "EX  ",
-        "IMPERSONATE" => "IM  ",
         "INSERT" => "IN  ",
         "REFERENCES" => "RF  ",
         "SELECT" => "SL  ",
-        "SHOWPLAN" => "SPLN",
-        "TAKE OWNERSHIP" => "TO  ",
         "UPDATE" => "UP  ",
-        "VIEW CHANGE TRACKING" => "VWCT",
         "VIEW DEFINITION" => "VW  ",
-        "VIEW DATABASE STATE" => "VWDS",
         _ => return Value::Null,
     };
     text(code)

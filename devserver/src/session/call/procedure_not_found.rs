@@ -161,6 +161,7 @@ const SYSTEM_PROCEDURES: &[&str] = &[
     "sp_droplinkedsrvlogin",
     "sp_droplogin",
     "sp_droprole",
+    "sp_droprolemember",
     "sp_dropserver",
     "sp_dropsrvrolemember",
     "sp_dropuser",

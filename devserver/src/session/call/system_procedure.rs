@@ -23,7 +23,6 @@ pub enum SystemProcedure {
     ResetConnection,
     Rename,
     AddRoleMember,
-    DropRoleMember,
     TableCollations,
 }
 
@@ -44,7 +43,6 @@ pub fn find(name: &ObjectName) -> Option<SystemProcedure> {
         "sp_releaseapplock" => SystemProcedure::ReleaseAppLock,
         "sp_rename" => SystemProcedure::Rename,
         "sp_addrolemember" => SystemProcedure::AddRoleMember,
-        "sp_droprolemember" => SystemProcedure::DropRoleMember,
         "sp_tablecollations_100" => SystemProcedure::TableCollations,
         "sp_reset_connection" => SystemProcedure::ResetConnection,
         _ => return None,
@@ -132,8 +130,7 @@ impl Session {
                 }
                 renamed.map(|()| Returned::default())
             }
-            SystemProcedure::AddRoleMember => self.change_role_member("sp_addrolemember", &arguments),
-            SystemProcedure::DropRoleMember => self.change_role_member("sp_droprolemember", &arguments),
+            SystemProcedure::AddRoleMember => self.add_role_member(&arguments),
             SystemProcedure::TableCollations => {
                 self.table_collations(&arguments, activation, out).map(|()| Returned::default())
             }
@@ -159,7 +156,6 @@ fn unknown_parameter(procedure: SystemProcedure, arguments: &[PassedArgument]) -
         SystemProcedure::ReleaseAppLock => ("sp_releaseapplock", &["@resource", "@lockowner", "@dbprincipal"]),
         SystemProcedure::TableCollations => ("sp_tablecollations_100", &["@object"]),
         SystemProcedure::AddRoleMember => ("sp_addrolemember", &["@rolename", "@membername"]),
-        SystemProcedure::DropRoleMember => ("sp_droprolemember", &["@rolename", "@membername"]),
         _ => return None,
     };
     if arguments.len() > known.len() {

@@ -4,6 +4,7 @@
 //! back with the transaction.
 
 use crate::bind::name::display_name;
+use crate::catalog::server::MASTER_NAME;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::session::client_session::Session;
@@ -43,15 +44,10 @@ impl Session {
             StatementKind::CreateTrigger(create) => self.create_trigger(create),
             StatementKind::SwitchTriggers(switch) => self.switch_triggers(switch),
             StatementKind::CreateSequence(create) => self.create_sequence(create),
-            StatementKind::CreateSchema(create) => {
-                let name = create.name.as_ref().or(create.owner.as_ref()).expect("the parser asks for one of them");
-                self.create_schema(name, create.owner.as_deref())
-            }
+            StatementKind::CreateSchema(create) => self.create_schema(&create.name, create.owner.as_deref()),
             StatementKind::CreateRole { name, owner } => self.create_role(name, owner.as_deref()),
             StatementKind::CreateUser(create) => self.create_user(create),
-            StatementKind::CreateLogin { name, password, default_database } => {
-                self.create_login(name, password.as_ref(), default_database.as_deref())
-            }
+            StatementKind::CreateLogin { name, password } => self.create_login(name, password.as_ref(), MASTER_NAME),
             StatementKind::AlterLogin { name, password } => self.alter_login(name, password),
             StatementKind::CreateDatabase { name, collation } => {
                 if !self.is_administrator() {

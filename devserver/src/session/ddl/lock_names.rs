@@ -102,10 +102,7 @@ impl Session {
                 let schema = create.name.schema.as_ref().unwrap_or(&self.state.default_schema);
                 self.lock_name(CatalogName::user_type(schema, &create.name.name))
             }
-            StatementKind::CreateSchema(create) => {
-                let name = create.name.as_ref().or(create.owner.as_ref());
-                name.map_or(Ok(()), |name| self.lock_name(CatalogName::schema(name)))
-            }
+            StatementKind::CreateSchema(create) => self.lock_name(CatalogName::schema(&create.name)),
             StatementKind::CreateTrigger(create) => match self.lock_existing_name(&create.table)? {
                 Some(schema) => self.lock_name(CatalogName::object(&schema, &create.name.name)),
                 None => Ok(()),

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use crate::bind::binder::Binder;
 use crate::bind::name::in_another_database;
 use crate::catalog::catalog::already_there;
-use crate::catalog::principal::SecurableId;
 use crate::error::{SqlError, SqlResult};
 use crate::plan::declarations::Declarations;
 use crate::session::client_session::Session;
@@ -47,29 +46,6 @@ impl Session {
         // The name as the schema was created with.
         let catalog = self.database.catalog.read();
         Ok(catalog.schema(&schema).map_or(schema, |entry| Arc::clone(&entry.name)))
-    }
-
-    /// The same for a sequence: CREATE SEQUENCE, ALTER or CONTROL on the schema is enough; 262.
-    ///
-    /// Source: "CREATE SEQUENCE", permissions (MicrosoftDocs/sql-docs,
-    /// docs/t-sql/statements/create-sequence-transact-sql.md).
-    pub(crate) fn schema_for_sequence(&self, name: &ObjectName) -> SqlResult<Arc<str>> {
-        const PERMISSION: &str = "CREATE SEQUENCE";
-        let is_here = name.database.as_ref().is_none_or(|other| fold(other) == fold(&self.database.name));
-        if name.server.is_none() && is_here {
-            let catalog = self.database.catalog.read();
-            let schema = name.schema.as_deref().unwrap_or(&self.state.default_schema);
-            let entry = catalog.schema(schema).filter(|_| !["sys", "information_schema"].contains(&&*fold(schema)));
-            if let Some(entry) = entry {
-                let on = SecurableId::Schema(entry.id);
-                let has = |permission| catalog.permits(self.state.user, permission, on);
-                if has(PERMISSION)? || has("ALTER")? {
-                    return Ok(Arc::clone(&entry.name));
-                }
-            }
-        }
-        self.check_create(PERMISSION)?;
-        self.schema_for(name)
     }
 
     /// 2714 if a table, procedure, view or sequence of the name is there.

@@ -20,14 +20,13 @@ fn cannot_find_schema(name: &str) -> SqlError {
 impl Session {
     /// The number of whoever is to own something. "If the new owner is not the user that is executing this statement,
     /// also requires … IMPERSONATE permission on the new owner if it is a user … or, if the new owner is a role,
-    /// membership in the role, or ALTER permission on the role": CONTROL on the database implies both.
+    /// membership in the role, or ALTER permission on the role": CONTROL on the database implies both, and nobody can be
+    /// granted anything less.
     pub(crate) fn find_new_owner(&self, name: &str) -> SqlResult<i32> {
         let catalog = self.database.catalog.read();
         let (principals, user) = (&catalog.principals, self.state.user);
         let owner = principals.find(name).ok_or_else(|| cannot_find_principal(name))?;
-        let may = owner.is_role() && catalog.may_alter_role(user, owner)?
-            || principals.is_member(user, owner.id)
-            || catalog.permits(user, "CONTROL", SecurableId::Database)?;
+        let may = principals.is_member(user, owner.id) || catalog.permits(user, "CONTROL", SecurableId::Database)?;
         if !may {
             return Err(cannot_find_principal(name));
         }
@@ -41,7 +40,7 @@ impl Session {
         let (id, before) = {
             let catalog = self.database.catalog.read();
             let found = catalog.schema(schema).ok_or_else(|| cannot_find_schema(schema))?;
-            if !catalog.permits(self.state.user, "TAKE OWNERSHIP", SecurableId::Schema(found.id))? {
+            if !catalog.permits(self.state.user, "CONTROL", SecurableId::Schema(found.id))? {
                 return Err(cannot_find_schema(schema));
             }
             (found.id, found.owner)

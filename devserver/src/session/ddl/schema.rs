@@ -35,7 +35,6 @@ impl Session {
             let catalog = self.database.catalog.read();
             let on = catalog.schema(&name.name).map_or(SecurableId::Database, |schema| SecurableId::Schema(schema.id));
             catalog.permits(self.state.user, "CONTROL", on)?
-                || catalog.permits(self.state.user, "ALTER ANY SCHEMA", SecurableId::Database)?
         };
         if !may_drop {
             return Err(missing());

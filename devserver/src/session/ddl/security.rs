@@ -5,7 +5,6 @@ use std::sync::Arc;
 use crate::catalog::catalog::DBO;
 use crate::catalog::object::Object;
 use crate::catalog::principal::{DBO_USER, INFORMATION_SCHEMA, NOT_KNOWN_ROLES, PrincipalKind, SYS, SecurableId};
-use crate::catalog::server::MASTER_NAME;
 use crate::error::{SqlError, SqlResult};
 use crate::session::client_session::Session;
 use crate::session::ddl::cannot_find::cannot_find_principal;
@@ -18,76 +17,26 @@ use crate::value::now_utc;
 /// What a permission in GRANT, DENY or REVOKE is on, with its name for messages.
 struct ResolvedSecurable {
     id: SecurableId,
-    /// The permissions that exist on this class of things.
-    permissions: &'static [&'static str],
+    /// The permissions that exist on this class of things; on a database, all of them.
+    permissions: Option<&'static [&'static str]>,
 }
 
-const TABLE_PERMISSIONS: &[&str] = &[
-    "SELECT",
-    "INSERT",
-    "UPDATE",
-    "DELETE",
-    "REFERENCES",
-    "ALTER",
-    "CONTROL",
-    "VIEW DEFINITION",
-    "TAKE OWNERSHIP",
-    "VIEW CHANGE TRACKING",
-];
-const PROCEDURE_PERMISSIONS: &[&str] = &["EXECUTE", "ALTER", "CONTROL", "VIEW DEFINITION", "TAKE OWNERSHIP"];
-const FUNCTION_PERMISSIONS: &[&str] =
-    &["EXECUTE", "REFERENCES", "ALTER", "CONTROL", "VIEW DEFINITION", "TAKE OWNERSHIP"];
-const SEQUENCE_PERMISSIONS: &[&str] =
-    &["UPDATE", "REFERENCES", "ALTER", "CONTROL", "VIEW DEFINITION", "TAKE OWNERSHIP"];
-const TYPE_PERMISSIONS: &[&str] = &["EXECUTE", "REFERENCES", "CONTROL", "VIEW DEFINITION", "TAKE OWNERSHIP"];
-const SCHEMA_PERMISSIONS: &[&str] = &[
-    "SELECT",
-    "INSERT",
-    "UPDATE",
-    "DELETE",
-    "EXECUTE",
-    "REFERENCES",
-    "ALTER",
-    "CONTROL",
-    "VIEW DEFINITION",
-    "TAKE OWNERSHIP",
-    "VIEW CHANGE TRACKING",
-    "CREATE SEQUENCE",
-];
-const DATABASE_PERMISSIONS: &[&str] = &[
-    "SELECT",
-    "INSERT",
-    "UPDATE",
-    "DELETE",
-    "EXECUTE",
-    "REFERENCES",
-    "ALTER",
-    "CONTROL",
-    "VIEW DEFINITION",
-    "CONNECT",
-    "CREATE TABLE",
-    "CREATE FUNCTION",
-    "CREATE PROCEDURE",
-    "CREATE SYNONYM",
-    "CREATE TYPE",
-    "CREATE VIEW",
-    "CREATE SCHEMA",
-    "CREATE ROLE",
-    "ALTER ANY USER",
-    "ALTER ANY ROLE",
-    "ALTER ANY SCHEMA",
-    "VIEW DATABASE STATE",
-];
+const TABLE_PERMISSIONS: &[&str] =
+    &["SELECT", "INSERT", "UPDATE", "DELETE", "REFERENCES", "CONTROL", "VIEW DEFINITION"];
+const PROCEDURE_PERMISSIONS: &[&str] = &["EXECUTE", "CONTROL", "VIEW DEFINITION"];
+const FUNCTION_PERMISSIONS: &[&str] = &["EXECUTE", "REFERENCES", "CONTROL", "VIEW DEFINITION"];
+const SEQUENCE_PERMISSIONS: &[&str] = &["UPDATE", "REFERENCES", "CONTROL", "VIEW DEFINITION"];
+const TYPE_PERMISSIONS: &[&str] = FUNCTION_PERMISSIONS;
 
 impl Session {
     pub(crate) fn create_role(&mut self, name: &Arc<str>, owner: Option<&str>) -> SqlResult<()> {
         self.check_create("CREATE ROLE")?;
-        let owner = match owner {
-            Some(owner) => self.find_new_owner(owner)?,
-            None => self.state.user,
-        };
+        let owner = owner.map_or(Ok(self.state.user), |owner| self.find_new_owner(owner))?;
+        if owner != DBO_USER {
+            return Err(SqlError::not_supported("a role with another owner than dbo"));
+        }
         let kind = PrincipalKind::Role { fixed: false };
-        let undo = self.database.catalog.write().principals.add(Arc::clone(name), kind, Some(owner))?;
+        let undo = self.database.catalog.write().principals.add(Arc::clone(name), kind)?;
         self.keep_undo(undo);
         Ok(())
     }
@@ -95,17 +44,15 @@ impl Session {
     pub(crate) fn create_user(&mut self, create: &CreateUser) -> SqlResult<()> {
         self.check_create("ALTER ANY USER")?;
         let login = match &create.source {
-            UserSource::SameLogin => Some(&create.name),
             UserSource::Login(login) => Some(login),
             UserSource::ExternalProvider => {
                 // Azure SQL's users need no login. Here the session's database is the only one that it opens.
                 if self.engine.find_login(&create.name).is_none() {
-                    self.create_login(&create.name, None, Some(&*Arc::clone(&self.database.name)))?;
+                    self.create_login(&create.name, None, &Arc::clone(&self.database.name))?;
                 }
                 Some(&create.name)
             }
             UserSource::WithoutLogin => None,
-            UserSource::Password(_) => return Err(SqlError::not_supported("users with a password of their own")),
         };
         if let Some(login) = login {
             if self.engine.find_login(login).is_none() {
@@ -118,14 +65,14 @@ impl Session {
         }
         let default_schema = create.default_schema.clone().unwrap_or_else(|| DBO.into());
         let kind = PrincipalKind::User { login: login.cloned(), default_schema };
-        let undo = self.database.catalog.write().principals.add(Arc::clone(&create.name), kind, None)?;
+        let undo = self.database.catalog.write().principals.add(Arc::clone(&create.name), kind)?;
         self.keep_undo(undo);
         Ok(())
     }
 
     fn resolve_securable(&self, on: Option<&Securable>) -> SqlResult<ResolvedSecurable> {
         let Some(Securable { class, name }) = on else {
-            return Ok(ResolvedSecurable { id: SecurableId::Database, permissions: DATABASE_PERMISSIONS });
+            return Ok(ResolvedSecurable { id: SecurableId::Database, permissions: None });
         };
         let missing = |word: &str| {
             SqlError::new(
@@ -137,16 +84,12 @@ impl Session {
             )
         };
         match class {
-            SecurableClass::Schema => {
-                let catalog = self.database.catalog.read();
-                let schema = catalog.schema(&name.name).ok_or_else(|| missing("schema"))?;
-                Ok(ResolvedSecurable { id: SecurableId::Schema(schema.id), permissions: SCHEMA_PERMISSIONS })
-            }
             SecurableClass::Type => {
                 let found = self.with_binder(|binder| binder.find_user_type(name))?.ok_or_else(|| missing("type"))?;
                 let catalog = self.database.catalog.read();
                 let schema = catalog.schema(&found.schema).ok_or_else(|| missing("type"))?.id;
-                Ok(ResolvedSecurable { id: SecurableId::Type { id: found.id, schema }, permissions: TYPE_PERMISSIONS })
+                let permissions = Some(TYPE_PERMISSIONS);
+                Ok(ResolvedSecurable { id: SecurableId::Type { id: found.id, schema }, permissions })
             }
             SecurableClass::Object => {
                 let table = self.lookup_table(name)?;
@@ -170,7 +113,7 @@ impl Session {
                 };
                 let catalog = self.database.catalog.read();
                 let schema = catalog.schema(&schema_name).ok_or_else(|| missing("object"))?.id;
-                Ok(ResolvedSecurable { id: SecurableId::Object { id, schema }, permissions })
+                Ok(ResolvedSecurable { id: SecurableId::Object { id, schema }, permissions: Some(permissions) })
             }
         }
     }
@@ -188,7 +131,7 @@ impl Session {
             ));
         }
         for permission in &change.permissions {
-            if !securable.permissions.contains(&&**permission) {
+            if securable.permissions.is_some_and(|known| !known.contains(&&**permission)) {
                 return Err(SqlError::new(
                     4606,
                     format!("Granted or revoked privilege {permission} is not compatible with object."),
@@ -321,7 +264,7 @@ impl Session {
         &mut self,
         name: &Arc<str>,
         password: Option<&Arc<str>>,
-        default_database: Option<&str>,
+        default_database: &str,
     ) -> SqlResult<()> {
         if !self.is_administrator() {
             return Err(SqlError::new(15247, "User does not have permission to perform this action."));
@@ -329,11 +272,7 @@ impl Session {
         if self.engine.find_login(name).is_some() {
             return Err(SqlError::new(15025, format!("The server principal '{name}' already exists.")));
         }
-        let default_database = match default_database {
-            Some(database) => database.into(),
-            None => MASTER_NAME.into(),
-        };
-        self.engine.server.add_login(name, password.cloned(), default_database, false);
+        self.engine.server.add_login(name, password.cloned(), default_database.into(), false);
         Ok(())
     }
 

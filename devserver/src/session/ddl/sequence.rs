@@ -12,7 +12,9 @@ use crate::value::SqlType;
 
 impl Session {
     pub(crate) fn create_sequence(&mut self, create: &CreateSequence) -> SqlResult<()> {
-        let schema = self.schema_for_sequence(&create.name)?;
+        // Who may not change the schema lacks CREATE SEQUENCE on it, too, which nobody can be granted here.
+        let schema =
+            self.schema_for(&create.name).or_else(|error| self.check_create("CREATE SEQUENCE").and(Err(error)))?;
         self.check_free(&schema, &create.name.name)?;
         let ty = match &create.data_type {
             Some(ty) => self.with_binder(|binder| binder.resolve_type(ty))?,

@@ -18,7 +18,7 @@ const SCHEMA: &[&str] = &[
      inserted.twice VALUES (@parent)",
     "CREATE LOGIN worker WITH PASSWORD = 'secret-1'",
     "CREATE USER worker FOR LOGIN worker",
-    "GRANT EXECUTE ON SCHEMA::app TO worker",
+    "GRANT EXECUTE TO worker",
     "INSERT INTO app.parents (id) VALUES (7)",
     "EXEC app.add_row 7",
 ];

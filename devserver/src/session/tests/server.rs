@@ -102,14 +102,14 @@ fn what_is_in_another_database_is_refused_by_name() {
 #[test]
 fn the_logins_with_a_password_are_in_sql_logins() {
     let (_e, mut s) = session();
-    ok(&mut s, "CREATE LOGIN app WITH PASSWORD = 'p', DEFAULT_DATABASE = readpast; CREATE LOGIN [D\\w] FROM WINDOWS");
+    ok(&mut s, "CREATE LOGIN app WITH PASSWORD = 'p'; CREATE LOGIN [D\\w] FROM WINDOWS");
     let logins =
         "SELECT name, type_desc, default_database_name, is_disabled FROM master.sys.sql_logins ORDER BY principal_id";
     assert_eq!(
         rows(&mut s, logins),
         [
             "ROW(String(\"sa\"), String(\"SQL_LOGIN\"), String(\"readpast\"), Bit(false))",
-            "ROW(String(\"app\"), String(\"SQL_LOGIN\"), String(\"readpast\"), Bit(false))",
+            "ROW(String(\"app\"), String(\"SQL_LOGIN\"), String(\"master\"), Bit(false))",
         ]
     );
     assert_eq!(

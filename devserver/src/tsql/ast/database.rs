@@ -60,7 +60,6 @@ pub struct CreateSequence {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreateSchema {
-    /// `None`: named after the owner (`CREATE SCHEMA AUTHORIZATION owner`).
-    pub name: Option<Ident>,
+    pub name: Ident,
     pub owner: Option<Ident>,
 }

@@ -1,7 +1,6 @@
 //! Users and permissions.
 
 use crate::tsql::ast::name::{Ident, ObjectName};
-use std::sync::Arc;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreateUser {
@@ -12,11 +11,9 @@ pub struct CreateUser {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UserSource {
-    /// Neither was written: the login of the same name.
-    SameLogin,
+    /// The login of the user's name if none was written.
     Login(Ident),
     WithoutLogin,
-    Password(Arc<str>),
     ExternalProvider,
 }
 
@@ -48,6 +45,5 @@ pub struct Securable {
 pub enum SecurableClass {
     /// `OBJECT::` or nothing.
     Object,
-    Schema,
     Type,
 }

@@ -49,13 +49,10 @@ pub enum StatementKind {
         owner: Option<Ident>,
     },
     CreateUser(CreateUser),
-    /// `CREATE LOGIN name WITH PASSWORD = '…' [, DEFAULT_DATABASE = name]`. CHECK_POLICY and CHECK_EXPIRATION are
-    /// read and left out: the dev server has no password policy. Without a password: `FROM WINDOWS`, `FROM EXTERNAL
-    /// PROVIDER`.
+    /// `CREATE LOGIN name WITH PASSWORD = '…'`. Without a password: `FROM WINDOWS`, `FROM EXTERNAL PROVIDER`.
     CreateLogin {
         name: Ident,
         password: Option<Arc<str>>,
-        default_database: Option<Ident>,
     },
     /// `ALTER LOGIN name WITH PASSWORD = '…'`.
     AlterLogin {

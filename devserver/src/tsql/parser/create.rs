@@ -111,15 +111,11 @@ impl Parser<'_> {
     fn create_schema(&mut self) -> SqlResult<StatementKind> {
         self.check_first_in_batch("CREATE SCHEMA", 1)?;
         self.expect_all(&["CREATE", "SCHEMA"])?;
-        let mut name = None;
-        if !self.is("AUTHORIZATION") {
-            name = Some(self.identifier()?);
+        if self.is("AUTHORIZATION") {
+            return Err(self.unsupported("CREATE SCHEMA with the name of its owner"));
         }
-        let mut owner = None;
-        if name.is_none() || self.is("AUTHORIZATION") {
-            self.expect("AUTHORIZATION")?;
-            owner = Some(self.identifier()?);
-        }
+        let name = self.identifier()?;
+        let owner = if self.accept("AUTHORIZATION") { Some(self.identifier()?) } else { None };
         if self.is_one_of(&["CREATE", "GRANT", "DENY", "REVOKE"]) {
             return Err(self.unsupported("elements of CREATE SCHEMA"));
         }

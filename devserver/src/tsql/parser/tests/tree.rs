@@ -255,12 +255,12 @@ fn parameter_lists_are_read_alone() {
 
 #[test]
 fn permissions_are_in_capitals_and_classed() {
-    let StatementKind::Permission(permission) = only_statement("grant exec, view definition on schema::q to w, public")
+    let StatementKind::Permission(permission) = only_statement("grant exec, view definition on type::q to w, public")
     else {
         panic!()
     };
     assert_eq!(permission.permissions, [Ident::from("EXECUTE"), Ident::from("VIEW DEFINITION")]);
-    assert_eq!(permission.on.unwrap().class, SecurableClass::Schema);
+    assert_eq!(permission.on.unwrap().class, SecurableClass::Type);
     assert_eq!(permission.principals, [Ident::from("w"), Ident::from("public")]);
 }
 
