@@ -135,27 +135,6 @@ fn every_failed_statement_has_a_done_of_its_own() {
     );
 }
 
-/// How scripts for clients that go on after an error end themselves. Source:
-/// docs/t-sql/statements/set-noexec-transact-sql.md.
-#[test]
-fn under_noexec_batches_are_compiled_and_nothing_is_done() {
-    let (_e, mut s) = session();
-    let guard = "IF @@ERROR <> 0 SET NOEXEC ON";
-    ok(&mut s, "CREATE TABLE t (a int NOT NULL)");
-    ok(&mut s, guard);
-    ok(&mut s, "INSERT t VALUES (1)");
-    assert_eq!(errors(&mut s, "THROW 50001, 'no', 1"), [50001]);
-    ok(&mut s, guard);
-    for skipped in
-        ["INSERT t VALUES (2)", "CREATE PROCEDURE p AS SELECT 1", "THROW 50002, 'no', 1", "DROP TABLE t", guard]
-    {
-        assert!(errors(&mut s, skipped).is_empty(), "{skipped}");
-    }
-    assert_eq!(errors(&mut s, "SELECT FROM").len(), 1, "it is still parsed");
-    assert_eq!(rows(&mut s, "SELECT 1; SET NOEXEC OFF; SELECT 2"), ["ROW(Int(2))"]);
-    assert_eq!(rows(&mut s, "SELECT COUNT(*), OBJECT_ID('p') FROM t"), ["ROW(Int(1), Null)"]);
-}
-
 /// Source: "OUTPUT clause" (docs/t-sql/queries/output-clause-transact-sql.md): the rows are returned "even if the
 /// statement encounters errors and is rolled back".
 #[test]

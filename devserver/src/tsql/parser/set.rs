@@ -148,7 +148,7 @@ impl Parser<'_> {
             "FMTONLY" => SessionOption::FmtOnly,
             "FORCEPLAN" => SessionOption::Fixed("FORCEPLAN", false),
             "IMPLICIT_TRANSACTIONS" => SessionOption::Fixed("IMPLICIT_TRANSACTIONS", false),
-            "NOEXEC" => SessionOption::NoExec,
+            "NOEXEC" => SessionOption::Fixed("NOEXEC", false),
             "NUMERIC_ROUNDABORT" => SessionOption::Fixed("NUMERIC_ROUNDABORT", false),
             "PARSEONLY" => SessionOption::Fixed("PARSEONLY", false),
             "QUOTED_IDENTIFIER" => SessionOption::Fixed("QUOTED_IDENTIFIER", true),
