@@ -102,7 +102,8 @@ async fn it_serves_the_user_it_was_given_and_ends_at_sigterm() {
     let row = client.query("SELECT SUSER_SNAME() + N' ' + DB_NAME() + @P1", &[&"!"]).await.unwrap();
     let row = row.into_row().await.unwrap().expect("a row");
     assert_eq!(row.get(0), Some("ann work!"));
-    let row = client.query("SELECT LEFT(@@VERSION, 25), SERVERPROPERTY('EngineEdition')", &[]).await.unwrap();
+    let row =
+        client.query("SELECT LEFT(@@VERSION, 25), CAST(SERVERPROPERTY('EngineEdition') AS int)", &[]).await.unwrap();
     let row = row.into_row().await.unwrap().expect("a row");
     assert_eq!((row.get(0), row.get(1)), (Some("Microsoft SQL Server 2017"), Some(4_i32)));
     client.simple_query("CREATE TABLE dbo.t (id int)").await.expect("the login may do everything");

@@ -349,7 +349,7 @@ fn what_schema_tools_look_for() {
         rows(&mut s, sequences),
         ["ROW(String(\"dbo\"), String(\"numbers\"), String(\"int\"), TinyInt(10), BigInt(7), BigInt(2))"]
     );
-    let partitions = "SELECT f.name, f.boundary_value_on_right, v.value FROM sys.partition_functions AS f
+    let partitions = "SELECT f.name, f.boundary_value_on_right, CAST(v.value AS int) FROM sys.partition_functions AS f
         JOIN sys.partition_parameters AS p ON p.function_id = f.function_id
         LEFT JOIN sys.partition_range_values AS v ON v.function_id = f.function_id ORDER BY v.boundary_id";
     assert!(rows(&mut s, partitions).is_empty());

@@ -33,7 +33,8 @@ fn a_version_says_what_it_is() {
         assert_eq!(
             rows(
                 &mut s,
-                "SELECT SERVERPROPERTY('ProductVersion'), compatibility_level FROM sys.databases WHERE name = DB_NAME()"
+                "SELECT CAST(SERVERPROPERTY('ProductVersion') AS nvarchar(20)), compatibility_level FROM sys.databases
+                 WHERE name = DB_NAME()"
             ),
             [format!("ROW(String(\"{number}\"), TinyInt({level}))")]
         );

@@ -59,7 +59,7 @@ pub fn describe(bytes: &[u8]) -> Vec<String> {
             }
             TOKEN_ROW => {
                 let values: Vec<String> =
-                    columns.iter().map(|column| shown(&read_result(&mut reader, column).unwrap())).collect();
+                    columns.iter().map(|column| format!("{:?}", read_result(&mut reader, column).unwrap())).collect();
                 format!("ROW({})", values.join(", "))
             }
             TOKEN_RETURN_STATUS => {
@@ -338,13 +338,5 @@ fn columns_of_text_come_with_their_collations() {
     for collation in collations {
         let bytes = collation.tds_bytes();
         assert!(out.tokens.windows(5).any(|window| window == bytes), "{}", collation.name());
-    }
-}
-
-/// A value of a result as a test names it; of a `sql_variant` what it holds.
-fn shown(value: &Value) -> String {
-    match value {
-        Value::Variant(variant) => format!("{:?}", variant.value),
-        value => format!("{value:?}"),
     }
 }

@@ -8,16 +8,12 @@ use crate::value::{Collation, SqlType};
 pub(super) enum Form {
     /// No bytes at all; always NULL.
     Nothing,
-    /// No length: so many bytes.
-    Fixed(usize),
     /// One byte of length, 0 is NULL.
     ShortLength,
     /// Two bytes of length, 0xFFFF is NULL.
     LongLength,
     /// Four bytes of length, 0xFFFFFFFF is NULL: `text`, `ntext` and `image`.
     VeryLongLength,
-    /// Four bytes of length, 0 is NULL, and the base type before the value.
-    Variant,
     /// Chunks: `(max)` types.
     Partial,
 }

@@ -12,7 +12,6 @@ pub mod number;
 pub mod read;
 #[cfg(test)]
 mod tests;
-pub mod variant;
 pub mod write;
 
 pub use number::TABLE_TYPE;

@@ -3,13 +3,11 @@
 use crate::tds::packet::{PayloadReader, ReadError, decode_utf16};
 use crate::tds::wire_type::form::{CodePage, Form, WireType};
 use crate::tds::wire_type::number::{
-    BIG_BINARY, BIG_CHAR, BIG_VARBINARY, BIG_VARCHAR, BIT, BIT_N, DATE_N, DATETIME, DATETIME_N, DATETIME2_N,
-    DATETIMEOFFSET_N, DECIMAL_N, FIRST_DATETIME_DAY, FLOAT_N, FLOAT4, FLOAT8, GUID, IMAGE, INT_N, INT1, INT2, INT4,
-    INT8, LAST_DAY, LONGEST_LIMITED, MAX_LENGTH, MONEY, MONEY_N, MONEY4, NCHAR, NTEXT, NULL_LENGTH, NULL_TYPE,
-    NUMERIC_N, NVARCHAR, PLP_NULL, PLP_UNKNOWN_LENGTH, SMALL_DATETIME, TABLE_TYPE, TEXT, THIRD_CENTISECONDS_PER_DAY,
-    TIME_N, VARIANT, decimal_name,
+    BIG_BINARY, BIG_CHAR, BIG_VARBINARY, BIG_VARCHAR, BIT_N, DATE_N, DATETIME_N, DATETIME2_N, DATETIMEOFFSET_N, DECIMAL_N,
+    FIRST_DATETIME_DAY, FLOAT_N, GUID, IMAGE, INT_N, LAST_DAY, LONGEST_LIMITED, MAX_LENGTH, NCHAR, NTEXT, NULL_LENGTH,
+    NULL_TYPE, NUMERIC_N, NVARCHAR, PLP_NULL, PLP_UNKNOWN_LENGTH, TABLE_TYPE, TEXT, THIRD_CENTISECONDS_PER_DAY, TIME_N,
+    decimal_name,
 };
-use crate::tds::wire_type::variant::read_variant;
 use crate::tds::wire_type::write::{ticks_per_unit, time_length};
 use crate::value::datetime::{DAY_1900, TICKS_PER_DAY};
 use crate::value::{Decimal, Length, SqlType, Ticks, Value, codepage};
@@ -23,14 +21,6 @@ pub fn read_type_info(reader: &mut PayloadReader<'_>) -> Result<WireType, ReadEr
     match type_byte {
         // SQL Server, too, takes an untyped NULL for an int.
         NULL_TYPE => simple(SqlType::Int, Form::Nothing),
-        INT1 => simple(SqlType::TinyInt, Form::Fixed(1)),
-        BIT => simple(SqlType::Bit, Form::Fixed(1)),
-        INT2 => simple(SqlType::SmallInt, Form::Fixed(2)),
-        INT4 => simple(SqlType::Int, Form::Fixed(4)),
-        INT8 => simple(SqlType::BigInt, Form::Fixed(8)),
-        FLOAT4 => simple(SqlType::Real, Form::Fixed(4)),
-        FLOAT8 => simple(SqlType::Float, Form::Fixed(8)),
-        DATETIME => simple(SqlType::DateTime, Form::Fixed(8)),
         BIT_N | INT_N | FLOAT_N | DATETIME_N | GUID => {
             let length = reader.u8()?;
             let sql_type = match (type_byte, length) {
@@ -69,10 +59,6 @@ pub fn read_type_info(reader: &mut PayloadReader<'_>) -> Result<WireType, ReadEr
             simple(sql_type, Form::ShortLength)
         }
         BIG_VARBINARY | BIG_BINARY | BIG_VARCHAR | BIG_CHAR | NVARCHAR | NCHAR => read_sized_type(reader, type_byte),
-        VARIANT => {
-            let _longest = reader.u32()?;
-            simple(SqlType::Variant, Form::Variant)
-        }
         IMAGE | TEXT | NTEXT => {
             let _longest = reader.u32()?;
             let code_page =
@@ -89,8 +75,12 @@ pub fn read_type_info(reader: &mut PayloadReader<'_>) -> Result<WireType, ReadEr
         0x25 | 0x27 | 0x2D | 0x2F | 0x37 | 0x3F => Err(ReadError::NotSupported("types from before TDS 7".to_owned())),
         0xF0 => Err(ReadError::NotSupported("CLR types".to_owned())),
         0xF1 => Err(ReadError::NotSupported("the type xml".to_owned())),
-        MONEY | MONEY4 | MONEY_N => Err(ReadError::NotSupported("the types money and smallmoney".to_owned())),
-        SMALL_DATETIME => Err(ReadError::NotSupported("the type smalldatetime".to_owned())),
+        0x6E => Err(ReadError::NotSupported("the types money and smallmoney".to_owned())),
+        0x62 => Err(ReadError::NotSupported("a parameter of the type sql_variant".to_owned())),
+        // INT4TYPE and the like. Every type has a form with a length, which has room for NULL.
+        0x30 | 0x32 | 0x34 | 0x38 | 0x3A..=0x3E | 0x7A | 0x7F => {
+            Err(ReadError::NotSupported("types of a fixed length".to_owned()))
+        }
         TABLE_TYPE => Err(ReadError::NotSupported("a table inside a table-valued parameter".to_owned())),
         0xF4 | 0xF5 => Err(ReadError::NotSupported("the types json and vector".to_owned())),
         _ => Err(ReadError::UnknownType(type_byte)),
@@ -128,7 +118,6 @@ pub fn read_value(reader: &mut PayloadReader<'_>, wire_type: &WireType) -> Resul
     let type_byte = wire_type.type_byte;
     let bytes = match wire_type.form {
         Form::Nothing => return Ok(Value::Null),
-        Form::Fixed(length) => reader.bytes(length)?,
         Form::ShortLength => match reader.u8()? {
             0 => return Ok(Value::Null),
             length => reader.bytes(usize::from(length))?,
@@ -141,7 +130,6 @@ pub fn read_value(reader: &mut PayloadReader<'_>, wire_type: &WireType) -> Resul
             u32::MAX => return Ok(Value::Null),
             length => reader.bytes(usize::try_from(length).map_err(|_| ReadError::Truncated)?)?,
         },
-        Form::Variant => return read_variant(reader),
         Form::Partial => {
             return match read_partial(reader, type_byte)? {
                 None => Ok(Value::Null),
@@ -227,8 +215,9 @@ fn value_of(bytes: &[u8], wire_type: &WireType) -> Result<Value, ReadError> {
             Value::String(decode_utf16(bytes)?.into())
         }
         SqlType::Binary(_) | SqlType::VarBinary(_) | SqlType::RowVersion => Value::Bytes(Arc::from(bytes)),
-        SqlType::Text | SqlType::NText | SqlType::Image => unreachable!("what took their place is read"),
-        SqlType::Variant => unreachable!("its form has been seen to"),
+        SqlType::Text | SqlType::NText | SqlType::Image | SqlType::Variant => {
+            unreachable!("it is refused, or what took its place is read")
+        }
     };
     check_declared_length(bytes.len(), wire_type)?;
     Ok(value)

@@ -1,6 +1,6 @@
 use crate::tds::packet::{PayloadReader, ReadError};
 use crate::tds::wire_type::number::{
-    BIG_VARBINARY, BIG_VARCHAR, DATE_N, DECIMAL_N, FIRST_DATETIME_DAY, FLOAT8, IMAGE, LAST_DAY, NTEXT, NUMERIC_N, TEXT,
+    BIG_VARBINARY, BIG_VARCHAR, DATE_N, DECIMAL_N, FIRST_DATETIME_DAY, FLOAT_N, IMAGE, LAST_DAY, NTEXT, NUMERIC_N, TEXT,
 };
 use crate::tds::wire_type::read::{read_type_info, read_value};
 use crate::tds::wire_type::write::{put_type_info, put_value, user_type};
@@ -69,32 +69,6 @@ fn samples() -> Vec<(SqlType, Value)> {
         (SqlType::DateTimeOffset(7), Value::DateTimeOffset(738_000, 1, -330)),
         (SqlType::UniqueIdentifier, Value::Uuid(Uuid::from_u128(0x0123_4567_89AB_CDEF_0123_4567_89AB_CDEF))),
     ]
-}
-
-/// Source: MS-TDS 2.2.5.5.4, "sql_variant Values".
-#[test]
-fn a_variant_comes_back_with_its_base() {
-    for variant in [
-        Value::variant(SqlType::Int, Value::Int(5)),
-        Value::variant(SqlType::SYSNAME, Value::String("日本".into())),
-        Value::variant(SqlType::VarChar(Length::Limit(3)), Value::String("abc".into())),
-    ] {
-        assert_eq!(round_trip(SqlType::Variant, &variant), (SqlType::Variant, variant));
-    }
-    assert_eq!(round_trip(SqlType::Variant, &Value::Null), (SqlType::Variant, Value::Null));
-    let read = |bytes: &[u8]| {
-        let mut reader = PayloadReader::new(bytes);
-        let wire_type = read_type_info(&mut reader).unwrap();
-        read_value(&mut reader, &wire_type)
-    };
-    let int = [0x62, 0x49, 0x1F, 0, 0, 6, 0, 0, 0, 0x38, 0, 5, 0, 0, 0];
-    assert_eq!(read(&int), Ok(Value::variant(SqlType::Int, Value::Int(5))));
-    // An int of three bytes, one with a property, a base type that there is not.
-    for wrong in
-        [[5, 0, 0, 0, 0x38, 0, 5, 0, 0, 0], [6, 0, 0, 0, 0x38, 1, 5, 0, 0, 0], [6, 0, 0, 0, 0x99, 0, 5, 0, 0, 0]]
-    {
-        assert!(read(&[&[0x62, 0x49, 0x1F, 0, 0][..], &wrong].concat()).is_err(), "{wrong:?}");
-    }
 }
 
 #[test]
@@ -197,7 +171,7 @@ fn a_decimal_may_come_in_fewer_bytes() {
 
 #[test]
 fn values_outside_their_type_are_refused() {
-    let not_a_number = [&[FLOAT8][..], &f64::NAN.to_le_bytes()].concat();
+    let not_a_number = [&[FLOAT_N, 8, 8][..], &f64::NAN.to_le_bytes()].concat();
     let after_9999 = [&[DATE_N, 3][..], &(LAST_DAY + 1).to_le_bytes()[..3]].concat();
     let too_many_digits = [DECIMAL_N, 5, 2, 0, 5, 1, 100, 0, 0, 0];
     for bytes in [&not_a_number[..], &after_9999, &too_many_digits] {
