@@ -36,50 +36,23 @@ const STATUS_RESET_KEEP_TRANSACTION: u8 = 0x10;
 
 /// What a message is (MS-TDS, "Type" of the packet header).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
 pub enum PacketType {
-    SqlBatch,
-    Rpc,
-    TabularResult,
-    Attention,
-    BulkLoad,
-    FederatedToken,
-    TransactionManager,
-    Login7,
-    Sspi,
-    PreLogin,
+    SqlBatch = 0x01,
+    Rpc = 0x03,
+    TabularResult = 0x04,
+    Attention = 0x06,
+    BulkLoad = 0x07,
+    TransactionManager = 0x0E,
+    Login7 = 0x10,
+    PreLogin = 0x12,
 }
 
 impl PacketType {
     fn from_byte(byte: u8) -> Option<PacketType> {
-        let packet_type = match byte {
-            0x01 => PacketType::SqlBatch,
-            0x03 => PacketType::Rpc,
-            0x04 => PacketType::TabularResult,
-            0x06 => PacketType::Attention,
-            0x07 => PacketType::BulkLoad,
-            0x08 => PacketType::FederatedToken,
-            0x0E => PacketType::TransactionManager,
-            0x10 => PacketType::Login7,
-            0x11 => PacketType::Sspi,
-            0x12 => PacketType::PreLogin,
-            _ => return None,
-        };
-        Some(packet_type)
-    }
-
-    pub fn to_byte(self) -> u8 {
-        match self {
-            PacketType::SqlBatch => 0x01,
-            PacketType::Rpc => 0x03,
-            PacketType::TabularResult => 0x04,
-            PacketType::Attention => 0x06,
-            PacketType::BulkLoad => 0x07,
-            PacketType::FederatedToken => 0x08,
-            PacketType::TransactionManager => 0x0E,
-            PacketType::Login7 => 0x10,
-            PacketType::Sspi => 0x11,
-            PacketType::PreLogin => 0x12,
-        }
+        use PacketType::{Attention, BulkLoad, Login7, PreLogin, Rpc, SqlBatch, TabularResult, TransactionManager};
+        let types = [SqlBatch, Rpc, TabularResult, Attention, BulkLoad, TransactionManager, Login7, PreLogin];
+        types.into_iter().find(|packet_type| *packet_type as u8 == byte)
     }
 }
 
@@ -227,7 +200,7 @@ pub fn frame(
         }
         let piece = &rest[..rest.len().min(capacity)];
         let length = u16::try_from(piece.len() + HEADER_SIZE).expect("the packet size is at most 32767");
-        out.push(packet_type.to_byte());
+        out.push(packet_type as u8);
         out.push(if is_final { STATUS_END_OF_MESSAGE } else { 0 });
         out.extend_from_slice(&length.to_be_bytes());
         out.extend_from_slice(&spid.to_be_bytes());
@@ -385,7 +358,7 @@ mod tests {
 
     fn packet(packet_type: PacketType, status: u8, payload: &[u8]) -> Vec<u8> {
         let length = u16::try_from(payload.len() + HEADER_SIZE).unwrap().to_be_bytes();
-        let mut packet = vec![packet_type.to_byte(), status, length[0], length[1], 0, 0, 1, 0];
+        let mut packet = vec![packet_type as u8, status, length[0], length[1], 0, 0, 1, 0];
         packet.extend_from_slice(payload);
         packet
     }
@@ -463,7 +436,7 @@ mod tests {
             let payload: Vec<u8> = (0..size).map(|n| n as u8).collect();
             let mut framed = Vec::new();
             let mut id = 255;
-            let taken = frame(&mut framed, &payload, PacketType::TabularResult, 512, 51, &mut id, true);
+            let taken = frame(&mut framed, &payload, PacketType::SqlBatch, 512, 51, &mut id, true);
             assert_eq!(taken, payload.len());
             let messages = messages(&framed).unwrap();
             assert_eq!(messages.len(), 1);
@@ -474,7 +447,7 @@ mod tests {
     #[test]
     fn only_whole_packets_are_cut_before_the_end() {
         let mut framed = Vec::new();
-        let taken = frame(&mut framed, &[7; 1200], PacketType::TabularResult, 512, 51, &mut 1, false);
+        let taken = frame(&mut framed, &[7; 1200], PacketType::SqlBatch, 512, 51, &mut 1, false);
         assert_eq!(taken, 1008);
         assert_eq!(framed.len(), 1024);
         assert_eq!(messages(&framed).unwrap(), Vec::new());

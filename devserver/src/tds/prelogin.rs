@@ -15,12 +15,13 @@ const TOKEN_TERMINATOR: u8 = 0xFF;
 
 /// The encryption option (B_FENCRYPTION).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
 pub enum Encryption {
     /// The login only.
-    Off,
-    On,
-    NotSupported,
-    Required,
+    Off = 0x00,
+    On = 0x01,
+    NotSupported = 0x02,
+    Required = 0x03,
 }
 
 impl Encryption {
@@ -32,15 +33,6 @@ impl Encryption {
             0x03 => Ok(Encryption::Required),
             // 0x80 and above: authentication by a client certificate.
             _ => Err(ReadError::NotSupported(format!("encryption option 0x{byte:02X}"))),
-        }
-    }
-
-    fn to_byte(self) -> u8 {
-        match self {
-            Encryption::Off => 0x00,
-            Encryption::On => 0x01,
-            Encryption::NotSupported => 0x02,
-            Encryption::Required => 0x03,
         }
     }
 }
@@ -91,7 +83,7 @@ pub fn negotiate(client: Encryption) -> Encryption {
 pub fn encode(client: &ClientPrelogin, encryption: Encryption, version: [u8; 4]) -> Vec<u8> {
     let [major, minor, build_high, build_low] = version;
     let version = [major, minor, build_high, build_low, 0, 0];
-    let encryption = [encryption.to_byte()];
+    let encryption = [encryption as u8];
     let mut options: Vec<(u8, &[u8])> = vec![
         (TOKEN_VERSION, &version),
         (TOKEN_ENCRYPTION, &encryption),

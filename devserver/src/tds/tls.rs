@@ -147,7 +147,7 @@ impl AsyncRead for HandshakeStream {
             }
             stream.header_read = 0;
             let length = usize::from(u16::from_be_bytes([stream.header[2], stream.header[3]]));
-            let is_prelogin = stream.header[0] == PacketType::PreLogin.to_byte();
+            let is_prelogin = stream.header[0] == PacketType::PreLogin as u8;
             if !is_prelogin || length < HEADER_SIZE {
                 let error = "only PRELOGIN packets may carry the TLS handshake";
                 return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, error)));

@@ -11,15 +11,9 @@ use crate::session::call::procedure_not_found;
 use crate::session::client_session::Session;
 use crate::session::outcome::Failure;
 use crate::session::result_target::ResultTarget;
-use crate::tds::request::{RpcCall, RpcParameter, RpcProcedure, RpcValue};
+use crate::tds::request::{RpcCall, RpcParameter, RpcValue};
 use crate::tsql::ast::ObjectName;
 use crate::value::{SqlType, Value};
-
-const SP_EXECUTESQL: u16 = 10;
-const SP_PREPARE: u16 = 11;
-const SP_EXECUTE: u16 = 12;
-const SP_PREPEXEC: u16 = 13;
-const SP_UNPREPARE: u16 = 15;
 
 impl Session {
     /// Runs one call with its answer.
@@ -41,26 +35,10 @@ impl Session {
         activation: &mut Activation,
         out: &mut ResultTarget<'_>,
     ) -> Result<(), Failure> {
-        let name = match &call.procedure {
-            RpcProcedure::Name(name) => match ParsedName::parse(name) {
-                Some(name) => name.to_object_name(),
-                None => {
-                    let error = procedure_not_found::not_found(name);
-                    return self.report(error, activation, out);
-                }
-            },
-            RpcProcedure::Id(id) => match *id {
-                SP_EXECUTESQL => system_name("sp_executesql"),
-                SP_PREPARE => system_name("sp_prepare"),
-                SP_EXECUTE => system_name("sp_execute"),
-                SP_PREPEXEC => system_name("sp_prepexec"),
-                SP_UNPREPARE => system_name("sp_unprepare"),
-                other => {
-                    let error = SqlError::not_supported(format!("the system procedure number {other}"));
-                    return self.report(error, activation, out);
-                }
-            },
+        let Some(name) = ParsedName::parse(&call.procedure) else {
+            return self.report(procedure_not_found::not_found(&call.procedure), activation, out);
         };
+        let name = name.to_object_name();
         let mut arguments = Vec::with_capacity(call.parameters.len());
         let mut described = Vec::with_capacity(call.parameters.len());
         for parameter in call.parameters {
@@ -77,6 +55,10 @@ impl Session {
         let (mut small, mut large) = (Vec::new(), Vec::new());
         for (position, value, ty) in outputs {
             let declared = described[position].1.unwrap_or(ty);
+            if declared == SqlType::Variant {
+                let error = SqlError::not_supported("an output parameter of the type sql_variant");
+                return self.report(error, activation, out);
+            }
             match convert_parameter(value, ty, declared) {
                 Ok(value) if declared.is_max() => large.push((position, value, declared)),
                 Ok(value) => small.push((position, value, declared)),
@@ -123,8 +105,4 @@ fn declared_type(value: &RpcValue) -> Option<SqlType> {
         RpcValue::Default { sql_type } => *sql_type,
         RpcValue::UntypedNull | RpcValue::Table { .. } => None,
     }
-}
-
-fn system_name(name: &str) -> ObjectName {
-    ObjectName { server: None, database: None, schema: None, name: name.into() }
 }

@@ -2,18 +2,14 @@
 
 use crate::session::client_session::Session;
 use crate::session::tests::harness::{login, ok, rows, run, session};
-use crate::tds::request::{RpcCall, RpcParameter, RpcProcedure, RpcValue, TableColumn};
+use crate::tds::request::{RpcCall, RpcParameter, RpcValue, TableColumn};
 use crate::tds::token::ResponseWriter;
 use crate::value::{Length, SqlType, Value};
 
-fn call(s: &mut Session, procedure: RpcProcedure, parameters: Vec<RpcParameter>) -> Vec<String> {
+fn call(s: &mut Session, procedure: &str, parameters: Vec<RpcParameter>) -> Vec<String> {
     let mut writer = ResponseWriter::for_test();
-    s.run_rpc(RpcCall { procedure, parameters, no_metadata: false }, &mut writer);
+    s.run_rpc(RpcCall { procedure: procedure.to_owned(), parameters }, &mut writer);
     writer.tokens()
-}
-
-fn named(name: &str) -> RpcProcedure {
-    RpcProcedure::Name(name.into())
 }
 
 fn parameter(name: &str, by_ref: bool, sql_type: SqlType, value: Value) -> RpcParameter {
@@ -35,7 +31,7 @@ fn outputs_and_status_come_back() {
     ok(&mut s, "CREATE PROCEDURE p @a int, @b int OUTPUT AS SELECT @a; SET @b = @a * 2; RETURN 3");
     let parameters = vec![int("@b", true, Value::Null), int("@a", false, Value::Int(21))];
     assert_eq!(
-        call(&mut s, named("dbo.p"), parameters),
+        call(&mut s, "dbo.p", parameters),
         [
             "COLMETADATA( Int)",
             "ROW(Int(21))",
@@ -46,7 +42,7 @@ fn outputs_and_status_come_back() {
             "DONEPROC()"
         ]
     );
-    let unknown = call(&mut s, named("dbo.nobody"), Vec::new());
+    let unknown = call(&mut s, "dbo.nobody", Vec::new());
     assert!(unknown[0].starts_with("ERROR(2812"), "{unknown:?}");
 }
 
@@ -65,7 +61,7 @@ fn outputs_come_back_in_the_types_of_the_call() {
             RpcParameter { name: None, by_ref: true, value: a },
             RpcParameter { name: None, by_ref: true, value: b },
         ];
-        let tokens = call(s, named("p"), parameters);
+        let tokens = call(s, "p", parameters);
         tokens.into_iter().filter(|token| token.starts_with("RETURNV") || token.starts_with("ERR")).collect::<Vec<_>>()
     };
     let default = |ty| RpcValue::Default { sql_type: Some(ty) };
@@ -91,10 +87,10 @@ fn text_runs_with_parameters() {
         int("@x", false, Value::Int(1)),
         int("@r", true, Value::Null),
     ];
-    let tokens = call(&mut s, RpcProcedure::Id(10), parameters);
+    let tokens = call(&mut s, "sp_executesql", parameters);
     assert!(tokens.contains(&"ROW(Int(1))".to_string()), "{tokens:?}");
     assert!(tokens.contains(&"RETURNVALUE(3 @r Int(2))".to_string()), "{tokens:?}");
-    let missing = call(&mut s, RpcProcedure::Id(10), vec![text("SELECT @x"), text("@x int")]);
+    let missing = call(&mut s, "sp_executesql", vec![text("SELECT @x"), text("@x int")]);
     assert!(missing[0].starts_with("ERROR(8178"), "{missing:?}");
 }
 
@@ -102,13 +98,13 @@ fn text_runs_with_parameters() {
 fn a_prepared_text_runs_until_it_is_unprepared() {
     let (_e, mut s) = session();
     let prepare = vec![int("", true, Value::Null), text("@x int"), text("SELECT @x"), int("", false, Value::Int(5))];
-    let tokens = call(&mut s, RpcProcedure::Id(13), prepare);
+    let tokens = call(&mut s, "sp_prepexec", prepare);
     assert!(tokens.contains(&"ROW(Int(5))".to_string()), "{tokens:?}");
     assert!(tokens.contains(&"RETURNVALUE(0  Int(1))".to_string()), "{tokens:?}");
     let execute = || vec![int("", false, Value::Int(1)), int("", false, Value::Int(6))];
-    assert!(call(&mut s, RpcProcedure::Id(12), execute()).contains(&"ROW(Int(6))".to_string()));
-    call(&mut s, RpcProcedure::Id(15), vec![int("", false, Value::Int(1))]);
-    let gone = call(&mut s, RpcProcedure::Id(12), execute());
+    assert!(call(&mut s, "sp_execute", execute()).contains(&"ROW(Int(6))".to_string()));
+    call(&mut s, "sp_unprepare", vec![int("", false, Value::Int(1))]);
+    let gone = call(&mut s, "sp_execute", execute());
     assert!(gone[0].starts_with("ERROR(8179"), "{gone:?}");
 }
 
@@ -126,17 +122,17 @@ fn a_table_parameter_obeys_its_type() {
         vec![RpcParameter { name: Some("@l".into()), by_ref: false, value }]
     };
     let row = |a: i64, b: &str| vec![Value::BigInt(a), Value::String(b.into())];
-    let tokens = call(&mut s, named("p"), table(vec![row(2, "x"), row(1, "y")], false));
+    let tokens = call(&mut s, "p", table(vec![row(2, "x"), row(1, "y")], false));
     let found: Vec<&String> = tokens.iter().filter(|token| token.starts_with("ROW")).collect();
     assert_eq!(found, ["ROW(Int(1), String(\"y\"))", "ROW(Int(2), String(\"x\"))"]);
-    let tokens = call(&mut s, named("p"), table(vec![vec![Value::BigInt(1), Value::Null]], true));
+    let tokens = call(&mut s, "p", table(vec![vec![Value::BigInt(1), Value::Null]], true));
     assert!(tokens.contains(&"ROW(Int(1), String(\"def\"))".to_string()), "{tokens:?}");
     for (rows, number) in [
         (vec![row(1, "x"), row(1, "y")], "ERROR(2627"),
         (vec![row(1, "long")], "ERROR(2628"),
         (vec![vec![Value::Null, Value::Null]], "ERROR(515"),
     ] {
-        let tokens = call(&mut s, named("p"), table(rows, false));
+        let tokens = call(&mut s, "p", table(rows, false));
         assert!(tokens[0].starts_with(number), "{tokens:?}");
     }
     assert!(rows(&mut s, "EXEC p").is_empty());
@@ -168,9 +164,9 @@ fn a_table_without_a_type_takes_that_of_the_parameter() {
     let rows_of = |tokens: Vec<String>| tokens.into_iter().filter(|token| token.starts_with("ROW")).collect::<Vec<_>>();
 
     let two = || table(vec![row(2, "b"), row(1, "a")]);
-    assert_eq!(rows_of(call(&mut s, named("dbo.p"), vec![n(), two()])), found);
+    assert_eq!(rows_of(call(&mut s, "dbo.p", vec![n(), two()])), found);
     let statement = || vec![text("SELECT id, name FROM @list"), text("@list dbo.list READONLY")];
-    assert_eq!(rows_of(call(&mut s, RpcProcedure::Id(10), [statement(), vec![two()]].concat())), found);
+    assert_eq!(rows_of(call(&mut s, "sp_executesql", [statement(), vec![two()]].concat())), found);
     for (rows, error) in [
         (vec![row(1, "x"), row(1, "y")], "ERROR(2627"),
         (vec![row(1, "long")], "ERROR(2628"),
@@ -182,15 +178,15 @@ fn a_table_without_a_type_takes_that_of_the_parameter() {
         if error == "ERROR(59000" {
             parameter.name = Some("@n".into());
         }
-        let tokens = call(&mut s, named("dbo.p"), vec![parameter]);
+        let tokens = call(&mut s, "dbo.p", vec![parameter]);
         assert!(tokens[0].starts_with(error), "{tokens:?}");
     }
     // A call that fails after its table was made leaves nothing behind.
     let failing = |sql: &str| vec![text(sql), text("@list dbo.list READONLY, @n int")];
     for (procedure, parameters, error) in [
-        (named("dbo.p"), vec![two()], "ERROR(201"),
-        (RpcProcedure::Id(10), [failing("SELECT 1"), vec![two()]].concat(), "ERROR(8178"),
-        (RpcProcedure::Id(10), [failing("SELECT FROM"), vec![two(), n()]].concat(), "ERROR(156"),
+        ("dbo.p", vec![two()], "ERROR(201"),
+        ("sp_executesql", [failing("SELECT 1"), vec![two()]].concat(), "ERROR(8178"),
+        ("sp_executesql", [failing("SELECT FROM"), vec![two(), n()]].concat(), "ERROR(156"),
     ] {
         let tokens = call(&mut s, procedure, parameters);
         assert!(tokens[0].starts_with(error), "{tokens:?}");
@@ -198,9 +194,9 @@ fn a_table_without_a_type_takes_that_of_the_parameter() {
     }
     ok(&mut s, "CREATE LOGIN web WITH PASSWORD = 'web'; CREATE USER web; GRANT EXECUTE ON dbo.p TO web");
     let mut web = login(&engine, "web", "web");
-    assert!(call(&mut web, named("dbo.p"), vec![n(), two()])[0].starts_with("ERROR(229"));
+    assert!(call(&mut web, "dbo.p", vec![n(), two()])[0].starts_with("ERROR(229"));
     ok(&mut s, "GRANT EXECUTE ON TYPE::dbo.list TO web");
-    assert_eq!(rows_of(call(&mut web, named("dbo.p"), vec![n(), two()])), found);
+    assert_eq!(rows_of(call(&mut web, "dbo.p", vec![n(), two()])), found);
 }
 
 #[test]
@@ -225,7 +221,7 @@ fn several_results_come_before_the_outputs_and_the_status() {
     let big = parameter("@bytes", true, SqlType::BigInt, Value::Null);
     let bit = parameter("@more", true, SqlType::Bit, Value::Null);
     assert_eq!(
-        call(&mut s, named("p"), vec![bit, big]),
+        call(&mut s, "p", vec![bit, big]),
         [
             "COLMETADATA(id Int, bytes BigInt)",
             "ROW(Int(1), BigInt(2))",
@@ -278,8 +274,7 @@ fn a_reset_by_call_tells_of_the_rollback() {
     s.run_batch("BEGIN TRAN; INSERT t VALUES (1)", &mut writer);
     assert_ne!(writer.transaction_descriptor(), 0);
     let reset = |s: &mut Session, writer: &mut ResponseWriter| {
-        let (procedure, parameters) = (named("sp_reset_connection"), Vec::new());
-        s.run_rpc(RpcCall { procedure, parameters, no_metadata: false }, writer);
+        s.run_rpc(RpcCall { procedure: "sp_reset_connection".to_owned(), parameters: Vec::new() }, writer);
     };
     reset(&mut s, &mut writer);
     assert_eq!(writer.transaction_descriptor(), 0);

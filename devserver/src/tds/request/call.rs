@@ -23,20 +23,9 @@ pub struct ClientRequest {
 /// One remote procedure call; a message may hold several.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RpcCall {
-    pub procedure: RpcProcedure,
-    pub parameters: Vec<RpcParameter>,
-    /// The client knows the result sets' columns already. Column metadata may be sent all the same.
-    pub no_metadata: bool,
-}
-
-/// What is called.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RpcProcedure {
     /// As the client wrote it, for example `readpast.claim` or `[readpast].[claim]`.
-    Name(String),
-    /// sp_executesql = 10, sp_prepare = 11, sp_execute = 12, sp_prepexec = 13, sp_unprepare = 15. No other number
-    /// comes.
-    Id(u16),
+    pub procedure: String,
+    pub parameters: Vec<RpcParameter>,
 }
 
 /// A parameter of a call.

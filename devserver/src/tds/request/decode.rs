@@ -2,7 +2,7 @@
 
 use crate::error::{SqlError, SqlResult};
 use crate::tds::packet::{Message, PacketType, PayloadReader, ReadError, decode_utf16};
-use crate::tds::request::call::{ClientRequest, Request, RpcCall, RpcParameter, RpcProcedure, RpcValue};
+use crate::tds::request::call::{ClientRequest, Request, RpcCall, RpcParameter, RpcValue};
 use crate::tds::request::table::read_table;
 use crate::tds::request::transaction::read_transaction_request;
 use crate::tds::wire_type::number::TABLE_TYPE;
@@ -15,7 +15,7 @@ const HEADER_TRACE_ACTIVITY: u16 = 3;
 /// A call by number instead of by name.
 const PROCEDURE_ID_SWITCH: u16 = 0xFFFF;
 
-const OPTION_NO_METADATA: u16 = 0x0002;
+/// The one option that counts. A client that knows the columns of the results may get them all the same.
 const OPTION_REUSE_METADATA: u16 = 0x0004;
 
 pub(super) const PARAMETER_BY_REF: u8 = 0x01;
@@ -28,11 +28,6 @@ pub(super) const NO_EXECUTE_SEPARATOR: u8 = 0xFE;
 
 /// SQL Server's limit of parameters in a call (error 8003).
 const MAX_PARAMETERS: usize = 2100;
-
-/// The names for the procedure numbers of MS-TDS 2.2.6.6 that are cursors'.
-const LAST_CURSOR_PROCEDURE: u16 = 9;
-const SP_PREP_EXEC_RPC: u16 = 14;
-const SP_UNPREPARE: u16 = 15;
 
 /// Reads the request in a message.
 pub fn decode(message: &Message) -> SqlResult<ClientRequest> {
@@ -129,21 +124,25 @@ fn read_call(reader: &mut PayloadReader<'_>) -> SqlResult<RpcCall> {
         let parameter = read_parameter(reader, &name).map_err(|error| parameter_error(error, number, &name))?;
         parameters.push(parameter);
     }
-    Ok(RpcCall { procedure, parameters, no_metadata: options & OPTION_NO_METADATA != 0 })
+    Ok(RpcCall { procedure, parameters })
 }
 
-fn read_procedure(reader: &mut PayloadReader<'_>) -> Result<RpcProcedure, ReadError> {
-    let mut ahead = reader.clone();
-    if ahead.u16()? != PROCEDURE_ID_SWITCH {
-        return Ok(RpcProcedure::Name(reader.us_varchar()?));
+/// The name of the procedure, also where it came as a number.
+fn read_procedure(reader: &mut PayloadReader<'_>) -> Result<String, ReadError> {
+    let length = reader.u16()?;
+    if length != PROCEDURE_ID_SWITCH {
+        return reader.text(usize::from(length));
     }
-    *reader = ahead;
-    match reader.u16()? {
-        1..=LAST_CURSOR_PROCEDURE => Err(ReadError::NotSupported("server cursors".to_owned())),
-        SP_PREP_EXEC_RPC => Err(ReadError::NotSupported("sp_prepexecrpc".to_owned())),
-        id @ 10..=SP_UNPREPARE => Ok(RpcProcedure::Id(id)),
-        id => Err(ReadError::NotSupported(format!("the procedure number {id}"))),
-    }
+    let name = match reader.u16()? {
+        1..=9 => return Err(ReadError::NotSupported("server cursors".to_owned())),
+        10 => "sp_executesql",
+        11 => "sp_prepare",
+        12 => "sp_execute",
+        13 => "sp_prepexec",
+        15 => "sp_unprepare",
+        id => return Err(ReadError::NotSupported(format!("the procedure number {id}"))),
+    };
+    Ok(name.to_owned())
 }
 
 fn read_parameter(reader: &mut PayloadReader<'_>, name: &str) -> Result<RpcParameter, ReadError> {

@@ -2,8 +2,8 @@
 
 use std::fmt::{self, Display, Formatter, Write};
 
-use crate::tds::request::call::{BeginTransaction, RpcCall, RpcParameter, RpcProcedure, RpcValue, TransactionRequest};
-use crate::tsql::ast::IsolationLevel;
+use crate::tds::request::call::{BeginTransaction, RpcCall, RpcParameter, RpcValue, TransactionRequest};
+use crate::value::convert::bytes::hex;
 use crate::value::{Length, SqlType, Value, convert};
 
 /// How many characters of a text are shown: statements whole, as a rule; payloads can be megabytes.
@@ -11,20 +11,6 @@ const SHOWN_CHARACTERS: usize = 2000;
 
 /// How many bytes of a binary value are shown.
 const SHOWN_BYTES: usize = 32;
-
-impl Display for RpcProcedure {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            RpcProcedure::Name(name) => f.write_str(name),
-            RpcProcedure::Id(10) => f.write_str("sp_executesql"),
-            RpcProcedure::Id(11) => f.write_str("sp_prepare"),
-            RpcProcedure::Id(12) => f.write_str("sp_execute"),
-            RpcProcedure::Id(13) => f.write_str("sp_prepexec"),
-            RpcProcedure::Id(15) => f.write_str("sp_unprepare"),
-            RpcProcedure::Id(other) => write!(f, "procedure number {other}"),
-        }
-    }
-}
 
 impl Display for RpcCall {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -54,37 +40,15 @@ impl Display for RpcParameter {
 }
 
 fn write_literal(f: &mut Formatter<'_>, sql_type: SqlType, value: &Value) -> fmt::Result {
-    match value {
-        Value::Null => f.write_str("NULL"),
-        Value::Bytes(bytes) => {
-            f.write_str("0x")?;
-            for byte in bytes.iter().take(SHOWN_BYTES) {
-                write!(f, "{byte:02X}")?;
-            }
-            if bytes.len() > SHOWN_BYTES { write!(f, "… /* {} bytes */", bytes.len()) } else { Ok(()) }
-        }
-        Value::Variant(variant) => write_literal(f, variant.base, &variant.value),
-        Value::Bit(_)
-        | Value::TinyInt(_)
-        | Value::SmallInt(_)
-        | Value::Int(_)
-        | Value::BigInt(_)
-        | Value::Decimal(_)
-        | Value::Real(_)
-        | Value::Float(_) => f.write_str(&text_of(sql_type, value)),
-        Value::String(_)
-        | Value::Date(_)
-        | Value::Time(_)
-        | Value::DateTime(..)
-        | Value::DateTimeOffset(..)
-        | Value::Uuid(_) => write_text(f, &text_of(sql_type, value)),
+    if let Value::Bytes(bytes) = value {
+        f.write_str(&hex(&bytes[..bytes.len().min(SHOWN_BYTES)]))?;
+        return if bytes.len() > SHOWN_BYTES { write!(f, "… /* {} bytes */", bytes.len()) } else { Ok(()) };
     }
-}
-
-fn text_of(sql_type: SqlType, value: &Value) -> String {
     match convert(value.clone(), sql_type, SqlType::NVarChar(Length::Max), None, true) {
-        Ok(Value::String(text)) => text.to_string(),
-        _ => format!("{value:?}"),
+        Ok(Value::Null) => f.write_str("NULL"),
+        Ok(Value::String(text)) if sql_type.is_number() || sql_type == SqlType::Bit => f.write_str(&text),
+        Ok(Value::String(text)) => write_text(f, &text),
+        _ => write!(f, "{value:?}"),
     }
 }
 
@@ -102,88 +66,56 @@ fn write_text(f: &mut Formatter<'_>, text: &str) -> fmt::Result {
 
 impl Display for TransactionRequest {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            TransactionRequest::Begin(begin) => begin.fmt(f),
-            TransactionRequest::Commit { name, then_begin } => write_end(f, "COMMIT TRANSACTION", name, then_begin),
-            TransactionRequest::Rollback { name, then_begin } => write_end(f, "ROLLBACK TRANSACTION", name, then_begin),
-            TransactionRequest::Save { name } => write!(f, "SAVE TRANSACTION {name}"),
-        }
+        let (verb, name, then_begin) = match self {
+            TransactionRequest::Begin(begin) => return begin.fmt(f),
+            TransactionRequest::Commit { name, then_begin } => ("COMMIT", name, then_begin),
+            TransactionRequest::Rollback { name, then_begin } => ("ROLLBACK", name, then_begin),
+            TransactionRequest::Save { name } => ("SAVE", name, &None),
+        };
+        write!(f, "{verb} TRANSACTION {name}")?;
+        if let Some(begin) = then_begin { write!(f, "; {begin}") } else { Ok(()) }
     }
-}
-
-fn write_end(f: &mut Formatter<'_>, what: &str, name: &str, then_begin: &Option<BeginTransaction>) -> fmt::Result {
-    f.write_str(what)?;
-    write_name(f, name)?;
-    match then_begin {
-        Some(begin) => write!(f, "; {begin}"),
-        None => Ok(()),
-    }
-}
-
-fn write_name(f: &mut Formatter<'_>, name: &str) -> fmt::Result {
-    if name.is_empty() { Ok(()) } else { write!(f, " {name}") }
 }
 
 impl Display for BeginTransaction {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let level = match self.isolation {
-            None => "",
-            Some(IsolationLevel::ReadUncommitted) => "SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED; ",
-            Some(IsolationLevel::ReadCommitted) => "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; ",
-            Some(IsolationLevel::RepeatableRead) => "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; ",
-            Some(IsolationLevel::Serializable) => "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE; ",
-            Some(IsolationLevel::Snapshot) => "SET TRANSACTION ISOLATION LEVEL SNAPSHOT; ",
-        };
-        write!(f, "{level}BEGIN TRANSACTION")?;
-        write_name(f, &self.name)
+        if let Some(isolation) = self.isolation {
+            write!(f, "/* isolation level {isolation:?} */ ")?;
+        }
+        write!(f, "BEGIN TRANSACTION {}", self.name)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tsql::ast::IsolationLevel;
 
-    fn parameter(name: Option<&str>, by_ref: bool, value: RpcValue) -> RpcParameter {
-        RpcParameter { name: name.map(str::to_owned), by_ref, value }
+    fn shown(name: Option<&str>, by_ref: bool, value: RpcValue) -> String {
+        let parameters = vec![RpcParameter { name: name.map(str::to_owned), by_ref, value }];
+        RpcCall { procedure: "sp_executesql".to_owned(), parameters }.to_string()
     }
 
     #[test]
-    fn a_call_reads_as_t_sql() {
-        let text = |text: &str| RpcValue::Scalar {
-            sql_type: SqlType::NVarChar(Length::Max),
-            value: Value::String(text.into()),
-        };
-        let int = |value| RpcValue::Scalar { sql_type: SqlType::Int, value };
-        let call = RpcCall {
-            procedure: RpcProcedure::Id(10),
-            parameters: vec![
-                parameter(None, false, text("SELECT 'it''s'")),
-                parameter(Some("@n"), true, int(Value::Int(5))),
-                parameter(Some("@m"), false, int(Value::Null)),
-                parameter(Some("@d"), false, RpcValue::Default { sql_type: None }),
-            ],
-            no_metadata: false,
-        };
-        assert_eq!(
-            call.to_string(),
-            "EXEC sp_executesql N'SELECT ''it''''s''', @n = 5 OUTPUT, @m = NULL, @d = DEFAULT"
-        );
-    }
-
-    #[test]
-    fn long_values_are_cut() {
-        let value = |sql_type, value| parameter(None, false, RpcValue::Scalar { sql_type, value }).to_string();
-        let bytes = value(SqlType::VarBinary(Length::Max), Value::Bytes(vec![0xAB; 1000].into()));
-        assert!(bytes.ends_with("ABAB… /* 1000 bytes */") && bytes.len() < 100, "{bytes}");
-        let text = value(SqlType::NVarChar(Length::Max), Value::String("ü".repeat(3000).into()));
-        assert!(text.ends_with("ü…' /* 6000 bytes of UTF-8 */"), "{text}");
+    fn a_call_reads_as_t_sql_with_long_values_cut() {
+        let scalar = |sql_type, value| shown(None, false, RpcValue::Scalar { sql_type, value });
+        let text = |text: &str| scalar(SqlType::NVarChar(Length::Max), Value::String(text.into()));
+        assert_eq!(text("SELECT 'it''s'"), "EXEC sp_executesql N'SELECT ''it''''s'''");
+        assert!(text(&"ü".repeat(3000)).ends_with("ü…' /* 6000 bytes of UTF-8 */"));
+        let bytes = scalar(SqlType::VarBinary(Length::Max), Value::Bytes(vec![0xAB; 1000].into()));
+        assert!(bytes.ends_with("ABAB… /* 1000 bytes */") && bytes.len() < 120, "{bytes}");
+        let five = RpcValue::Scalar { sql_type: SqlType::Int, value: Value::Int(5) };
+        assert_eq!(shown(Some("@n"), true, five), "EXEC sp_executesql @n = 5 OUTPUT");
+        assert_eq!(scalar(SqlType::Int, Value::Null), "EXEC sp_executesql NULL");
+        let default = RpcValue::Default { sql_type: None };
+        assert_eq!(shown(Some("d"), false, default), "EXEC sp_executesql @d = DEFAULT");
     }
 
     #[test]
     fn transaction_requests_read_as_t_sql() {
         let begin = BeginTransaction { isolation: Some(IsolationLevel::Serializable), name: "work".to_owned() };
-        let request = TransactionRequest::Commit { name: String::new(), then_begin: Some(begin) };
-        let expected = "COMMIT TRANSACTION; SET TRANSACTION ISOLATION LEVEL SERIALIZABLE; BEGIN TRANSACTION work";
+        let request = TransactionRequest::Commit { name: "a".to_owned(), then_begin: Some(begin) };
+        let expected = "COMMIT TRANSACTION a; /* isolation level Serializable */ BEGIN TRANSACTION work";
         assert_eq!(request.to_string(), expected);
     }
 }

@@ -14,7 +14,6 @@ mod transaction;
 
 pub use bulk_load::BulkData;
 pub use call::{
-    BeginTransaction, ClientRequest, Request, RpcCall, RpcParameter, RpcProcedure, RpcValue, TableColumn,
-    TransactionRequest,
+    BeginTransaction, ClientRequest, Request, RpcCall, RpcParameter, RpcValue, TableColumn, TransactionRequest,
 };
 pub use decode::decode;

@@ -1,8 +1,6 @@
 use crate::error::{NOT_SUPPORTED, SqlResult};
 use crate::tds::packet::{Message, PacketType, Reset, put_b_varchar, put_us_varchar, put_utf16};
-use crate::tds::request::call::{
-    BeginTransaction, Request, RpcCall, RpcProcedure, RpcValue, TableColumn, TransactionRequest,
-};
+use crate::tds::request::call::{BeginTransaction, Request, RpcCall, RpcValue, TableColumn, TransactionRequest};
 use crate::tds::request::decode::{BATCH_SEPARATOR, NO_EXECUTE_SEPARATOR, PARAMETER_BY_REF, PARAMETER_DEFAULT, decode};
 use crate::tds::request::table::{TABLE_END, TABLE_ROW};
 use crate::tds::wire_type::number::TABLE_TYPE;
@@ -76,7 +74,7 @@ fn a_batch_is_read_with_its_transaction() {
 fn a_call_is_read_with_outputs_defaults_and_a_table() {
     let calls = calls(&rich_call()).unwrap();
     assert_eq!(calls.len(), 1);
-    assert_eq!(calls[0].procedure, RpcProcedure::Name("readpast.finish".to_owned()));
+    assert_eq!(calls[0].procedure, "readpast.finish");
     let [worker, done, items, late] = &calls[0].parameters[..] else { panic!("{calls:?}") };
     assert_eq!(worker.name.as_deref(), Some("@worker"));
     assert_eq!(worker.value, RpcValue::Scalar { sql_type: SqlType::BigInt, value: Value::BigInt(5) });
@@ -110,10 +108,9 @@ fn calls_by_number_and_several_calls_are_read() {
     body.extend(call_by_name("p"));
     body.push(BATCH_SEPARATOR);
     let calls = calls(&body).unwrap();
-    assert_eq!(calls[0].procedure, RpcProcedure::Id(10));
-    assert!(calls[0].no_metadata);
+    assert_eq!(calls[0].procedure, "sp_executesql");
     assert_eq!(calls[0].parameters[0].value, RpcValue::UntypedNull);
-    assert_eq!(calls[1].procedure, RpcProcedure::Name("p".to_owned()));
+    assert_eq!(calls[1].procedure, "p");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::value::values::Value;
 use std::sync::Arc;
 
 /// `0x` and upper-case hexadecimal digits.
-pub(in crate::value) fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(2 + 2 * bytes.len());
     text.push_str("0x");
     for byte in bytes {

@@ -5,7 +5,7 @@
 //! Source: docs/t-sql/functions/cast-and-convert-transact-sql.md (chart of conversions, truncating and rounding,
 //! styles) of MicrosoftDocs/sql-docs.
 
-pub(in crate::value) mod bytes;
+pub(crate) mod bytes;
 pub(in crate::value) mod cast;
 pub(in crate::value) mod chart;
 mod column;
