@@ -34,9 +34,6 @@ Options:
 /// SQL Server's own port, so that clients with their defaults find it.
 const DEFAULT_PORT: u16 = 1433;
 
-const OPTIONS_WITH_VALUE: [&str; 7] =
-    ["--port", "--database", "--user", "--password", "--tls", "--version", "--edition"];
-
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if arguments.iter().any(|argument| argument == "--help" || argument == "-h") {
@@ -76,57 +73,52 @@ fn parse(arguments: &[String]) -> Result<Builder, String> {
     let mut chosen = None;
     let mut rest = arguments.iter();
     while let Some(option) = rest.next() {
-        if option == "--log-sql" {
-            builder = builder.log_sql(true);
-            continue;
-        }
-        if option == "--azure" {
-            product = Product::AZURE_SQL_DATABASE;
-            continue;
-        }
-        if !OPTIONS_WITH_VALUE.contains(&option.as_str()) {
-            return Err(format!("{option} is not an option"));
-        }
-        let value = rest.next().ok_or_else(|| format!("{option} needs a value"))?;
+        let mut value = || rest.next().map(String::as_str).ok_or_else(|| format!("{option} needs a value"));
+        let must_be = |what: &str, value: &str| format!("{option} must be {what}, not {value}");
         builder = match option.as_str() {
-            "--port" => builder.port(value.parse().map_err(|_| format!("--port must be 0 to 65535, not {value}"))?),
-            "--database" => builder.database(value),
-            "--user" => builder.user(value),
-            "--password" => builder.password(value),
-            "--version" | "--edition" => {
-                chosen = Some(option);
-                set_product(&mut product, option, value)?;
+            "--log-sql" => builder.log_sql(true),
+            "--azure" => {
+                product = Product::AZURE_SQL_DATABASE;
                 builder
             }
-            _ => match value.as_str() {
+            "--port" => {
+                let port = value()?;
+                builder.port(port.parse().map_err(|_| must_be("0 to 65535", port))?)
+            }
+            "--database" => builder.database(value()?),
+            "--user" => builder.user(value()?),
+            "--password" => builder.password(value()?),
+            "--tls" => match value()? {
                 "on" => builder.tls(true),
                 "off" => builder.tls(false),
-                other => return Err(format!("--tls must be on or off, not {other}")),
+                other => return Err(must_be("on or off", other)),
             },
+            "--version" => {
+                let year = value()?;
+                let of_year = year.parse().ok().and_then(Product::sql_server);
+                let of_year = of_year.ok_or_else(|| must_be("2016, 2017, 2019, 2022 or 2025", year))?;
+                product.major_version = of_year.major_version;
+                chosen = Some(option);
+                builder
+            }
+            "--edition" => {
+                // EngineEdition of SERVERPROPERTY.
+                product.engine_edition = match value()? {
+                    "standard" => 2,
+                    "enterprise" => 3,
+                    "express" => 4,
+                    other => return Err(must_be("enterprise, standard or express", other)),
+                };
+                chosen = Some(option);
+                builder
+            }
+            _ => return Err(format!("{option} is not an option")),
         };
     }
     match chosen {
         Some(option) if product.is_azure() => Err(format!("{option} does not go with --azure")),
         _ => Ok(builder.product(product)),
     }
-}
-
-fn set_product(product: &mut Product, option: &str, value: &str) -> Result<(), String> {
-    if option == "--version" {
-        let of_year = value.parse().ok().and_then(Product::sql_server);
-        let of_year =
-            of_year.ok_or_else(|| format!("--version must be 2016, 2017, 2019, 2022 or 2025, not {value}"))?;
-        product.major_version = of_year.major_version;
-        return Ok(());
-    }
-    // EngineEdition of SERVERPROPERTY.
-    product.engine_edition = match value {
-        "standard" => 2,
-        "enterprise" => 3,
-        "express" => 4,
-        other => return Err(format!("--edition must be enterprise, standard or express, not {other}")),
-    };
-    Ok(())
 }
 
 async fn serve(builder: Builder) -> std::io::Result<()> {
