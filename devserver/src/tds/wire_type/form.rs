@@ -1,4 +1,4 @@
-//! The type of an incoming value: how its length is written, and in which code page its text is.
+//! The type of an incoming value: how its length is written, and whether its text can be read.
 
 use crate::tds::wire_type::number::NULL_TYPE;
 use crate::value::{Collation, SqlType};
@@ -25,8 +25,8 @@ pub struct WireType {
     pub sql_type: SqlType,
     pub(super) type_byte: u8,
     pub(super) form: Form,
-    /// Of `char` and `varchar`: whether bytes above 0x7F are understood.
-    pub(super) code_page: CodePage,
+    /// Whether `char` and `varchar` are in code page 1252. Of other code pages only ASCII can be read.
+    pub(super) is_1252: bool,
 }
 
 impl WireType {
@@ -36,27 +36,14 @@ impl WireType {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum CodePage {
-    Windows1252,
-    Utf8,
-    /// Only the characters that all code pages share can be read.
-    Other,
-}
-
-impl CodePage {
-    /// From the five bytes of COLLATION: 20 bits of locale, 8 of flags (of which one is UTF-8), 4 of version, then the
-    /// sort order's number.
-    pub(super) fn of_collation(collation: [u8; 5]) -> CodePage {
-        const UTF8_FLAG: u32 = 1 << 26;
-        let [a, b, c, d, sort_id] = collation;
-        let bits = u32::from_le_bytes([a, b, c, d]);
-        let locale = bits & 0x000F_FFFF;
-        if bits & UTF8_FLAG != 0 {
-            return CodePage::Utf8;
-        }
-        // Locale 0x409 is English (United States). Zeros stand for the server's own collation.
-        let is_default_sort = sort_id == 0 || sort_id == Collation::default().tds_bytes()[4];
-        if is_default_sort && (locale == 0x409 || locale == 0) { CodePage::Windows1252 } else { CodePage::Other }
-    }
+/// From the five bytes of COLLATION: 20 bits of locale, 8 of flags (of which one is UTF-8), 4 of version, then the sort
+/// order's number.
+pub(super) fn is_code_page_1252(collation: [u8; 5]) -> bool {
+    const UTF8_FLAG: u32 = 1 << 26;
+    let [a, b, c, d, sort_id] = collation;
+    let bits = u32::from_le_bytes([a, b, c, d]);
+    // Locale 0x409 is English (United States). Zeros stand for the server's own collation.
+    let is_english = matches!(bits & 0x000F_FFFF, 0x409 | 0);
+    let is_default_sort = sort_id == 0 || sort_id == Collation::default().tds_bytes()[4];
+    bits & UTF8_FLAG == 0 && is_english && is_default_sort
 }

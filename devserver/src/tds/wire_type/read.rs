@@ -1,12 +1,12 @@
 //! Types and values on their way in.
 
 use crate::tds::packet::{PayloadReader, ReadError, decode_utf16};
-use crate::tds::wire_type::form::{CodePage, Form, WireType};
+use crate::tds::wire_type::form::{Form, WireType, is_code_page_1252};
 use crate::tds::wire_type::number::{
-    BIG_BINARY, BIG_CHAR, BIG_VARBINARY, BIG_VARCHAR, BIT_N, DATE_N, DATETIME_N, DATETIME2_N, DATETIMEOFFSET_N, DECIMAL_N,
-    FIRST_DATETIME_DAY, FLOAT_N, GUID, IMAGE, INT_N, LAST_DAY, LONGEST_LIMITED, MAX_LENGTH, NCHAR, NTEXT, NULL_LENGTH,
-    NULL_TYPE, NUMERIC_N, NVARCHAR, PLP_NULL, PLP_UNKNOWN_LENGTH, TABLE_TYPE, TEXT, THIRD_CENTISECONDS_PER_DAY, TIME_N,
-    decimal_name,
+    BIG_BINARY, BIG_CHAR, BIG_VARBINARY, BIG_VARCHAR, BIT_N, DATE_N, DATETIME_N, DATETIME2_N, DATETIMEOFFSET_N,
+    DECIMAL_N, FIRST_DATETIME_DAY, FLOAT_N, GUID, IMAGE, INT_N, LAST_DAY, LONGEST_LIMITED, MAX_LENGTH, NCHAR, NTEXT,
+    NULL_LENGTH, NULL_TYPE, NUMERIC_N, NVARCHAR, PLP_NULL, PLP_UNKNOWN_LENGTH, TABLE_TYPE, TEXT,
+    THIRD_CENTISECONDS_PER_DAY, TIME_N, decimal_name,
 };
 use crate::tds::wire_type::write::{ticks_per_unit, time_length};
 use crate::value::datetime::{DAY_1900, TICKS_PER_DAY};
@@ -17,7 +17,7 @@ use uuid::Uuid;
 /// Reads the TYPE_INFO of a parameter or of a table-valued parameter's column, the type byte included.
 pub fn read_type_info(reader: &mut PayloadReader<'_>) -> Result<WireType, ReadError> {
     let type_byte = reader.u8()?;
-    let simple = |sql_type, form| Ok(WireType { sql_type, type_byte, form, code_page: CodePage::Windows1252 });
+    let simple = |sql_type, form| Ok(WireType { sql_type, type_byte, form, is_1252: true });
     match type_byte {
         // SQL Server, too, takes an untyped NULL for an int.
         NULL_TYPE => simple(SqlType::Int, Form::Nothing),
@@ -61,8 +61,7 @@ pub fn read_type_info(reader: &mut PayloadReader<'_>) -> Result<WireType, ReadEr
         BIG_VARBINARY | BIG_BINARY | BIG_VARCHAR | BIG_CHAR | NVARCHAR | NCHAR => read_sized_type(reader, type_byte),
         IMAGE | TEXT | NTEXT => {
             let _longest = reader.u32()?;
-            let code_page =
-                if type_byte == IMAGE { CodePage::Windows1252 } else { CodePage::of_collation(reader.array()?) };
+            let is_1252 = type_byte == IMAGE || is_code_page_1252(reader.array()?);
             // What took their place ("ntext, text, and image", MicrosoftDocs/sql-docs): a parameter of an old type is
             // converted to the procedure's own type like one of the new.
             let sql_type = match type_byte {
@@ -70,7 +69,7 @@ pub fn read_type_info(reader: &mut PayloadReader<'_>) -> Result<WireType, ReadEr
                 TEXT => SqlType::VarChar(Length::Max),
                 _ => SqlType::NVarChar(Length::Max),
             };
-            Ok(WireType { sql_type, type_byte, form: Form::VeryLongLength, code_page })
+            Ok(WireType { sql_type, type_byte, form: Form::VeryLongLength, is_1252 })
         }
         0x25 | 0x27 | 0x2D | 0x2F | 0x37 | 0x3F => Err(ReadError::NotSupported("types from before TDS 7".to_owned())),
         0xF0 => Err(ReadError::NotSupported("CLR types".to_owned())),
@@ -90,7 +89,7 @@ pub fn read_type_info(reader: &mut PayloadReader<'_>) -> Result<WireType, ReadEr
 fn read_sized_type(reader: &mut PayloadReader<'_>, type_byte: u8) -> Result<WireType, ReadError> {
     let length = reader.u16()?;
     let is_character = !matches!(type_byte, BIG_VARBINARY | BIG_BINARY);
-    let code_page = if is_character { CodePage::of_collation(reader.array()?) } else { CodePage::Windows1252 };
+    let is_1252 = !is_character || is_code_page_1252(reader.array()?);
 
     let is_unicode = matches!(type_byte, NVARCHAR | NCHAR);
     let is_varying = matches!(type_byte, BIG_VARBINARY | BIG_VARCHAR | NVARCHAR);
@@ -110,7 +109,7 @@ fn read_sized_type(reader: &mut PayloadReader<'_>, type_byte: u8) -> Result<Wire
         _ => SqlType::NChar(units),
     };
     let form = if is_max { Form::Partial } else { Form::LongLength };
-    Ok(WireType { sql_type, type_byte, form, code_page })
+    Ok(WireType { sql_type, type_byte, form, is_1252 })
 }
 
 /// Reads a value of a type.
@@ -207,7 +206,7 @@ fn value_of(bytes: &[u8], wire_type: &WireType) -> Result<Value, ReadError> {
             }
             Value::DateTimeOffset(day_of(date, type_byte)?, time_of(time, scale, type_byte)?, offset)
         }
-        SqlType::Char(_) | SqlType::VarChar(_) => Value::String(text_of(bytes, wire_type.code_page)?.into()),
+        SqlType::Char(_) | SqlType::VarChar(_) => Value::String(text_of(bytes, wire_type.is_1252)?.into()),
         SqlType::NChar(_) | SqlType::NVarChar(_) => {
             if !bytes.len().is_multiple_of(2) {
                 return Err(ReadError::InvalidLength(type_byte));
@@ -237,18 +236,11 @@ fn check_declared_length(length: usize, wire_type: &WireType) -> Result<(), Read
     Ok(())
 }
 
-fn text_of(bytes: &[u8], code_page: CodePage) -> Result<String, ReadError> {
-    match code_page {
-        CodePage::Windows1252 => Ok(codepage::decode(bytes)),
-        CodePage::Utf8 => match std::str::from_utf8(bytes) {
-            Ok(text) => Ok(text.to_owned()),
-            Err(_) => Err(ReadError::NotSupported("text that is not valid UTF-8".to_owned())),
-        },
-        CodePage::Other if bytes.is_ascii() => Ok(bytes.iter().map(|byte| char::from(*byte)).collect()),
-        CodePage::Other => {
-            Err(ReadError::NotSupported("char and varchar parameters of a code page other than 1252".to_owned()))
-        }
+fn text_of(bytes: &[u8], is_1252: bool) -> Result<String, ReadError> {
+    if !is_1252 && !bytes.is_ascii() {
+        return Err(ReadError::NotSupported("char and varchar parameters of a code page other than 1252".to_owned()));
     }
+    Ok(codepage::decode(bytes))
 }
 
 fn decimal_of(bytes: &[u8], precision: u8, scale: u8, type_byte: u8) -> Result<Value, ReadError> {
