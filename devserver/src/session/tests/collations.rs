@@ -1,28 +1,25 @@
 //! Names of collations.
 
-use crate::session::tests::harness::{errors, ok, rows, session};
+use crate::session::tests::harness::{check, ok, session};
 
 // Sources: "COLLATE", docs/t-sql/statements/collations.md; "Windows collation name",
 // docs/t-sql/statements/windows-collation-name-transact-sql.md.
 #[test]
 fn a_collation_is_known_refused_by_name_or_invalid() {
-    let (_e, mut s) = session();
-    ok(
-        &mut s,
-        "CREATE TABLE t (a varchar(10) COLLATE Latin1_General_CI_AS, b nvarchar(10) COLLATE Latin1_General_100_CI_AS)",
+    check(
+        "CREATE TABLE t (a varchar(10) COLLATE Latin1_General_CI_AS, b nvarchar(10) COLLATE
+             Latin1_General_100_CI_AS) => ok
+         INSERT t VALUES ('Abc', N'Abc') => ok
+         SELECT 1 AS found FROM t WHERE a = 'aBC' AND b = N'ABC' => 1
+         SELECT collation_name FROM sys.columns WHERE object_id = OBJECT_ID('t')
+             ORDER BY column_id => 'Latin1_General_CI_AS' | 'Latin1_General_100_CI_AS'
+         -- Of two columns neither has the say.
+         SELECT 1 FROM t WHERE a = b => error 468
+         SELECT 'a' COLLATE SQL_Latin1_General_CP1_CS_AS => error 59000
+         CREATE TABLE u (a varchar(10) COLLATE Turkish_100_CI_AS) => error 59000
+         SELECT 'a' COLLATE utf8_general_ci => error 448
+         CREATE TABLE u (a varchar(10) COLLATE nothing) => error 448",
     );
-    ok(&mut s, "INSERT t VALUES ('Abc', N'Abc')");
-    assert_eq!(rows(&mut s, "SELECT 1 AS found FROM t WHERE a = 'aBC' AND b = N'ABC'"), ["ROW(Int(1))"]);
-    assert_eq!(
-        rows(&mut s, "SELECT collation_name FROM sys.columns WHERE object_id = OBJECT_ID('t') ORDER BY column_id"),
-        ["ROW(String(\"Latin1_General_CI_AS\"))", "ROW(String(\"Latin1_General_100_CI_AS\"))"]
-    );
-    // Of two columns neither has the say.
-    assert_eq!(errors(&mut s, "SELECT 1 FROM t WHERE a = b"), [468]);
-    assert_eq!(errors(&mut s, "SELECT 'a' COLLATE SQL_Latin1_General_CP1_CS_AS"), [59000]);
-    assert_eq!(errors(&mut s, "CREATE TABLE u (a varchar(10) COLLATE Turkish_100_CI_AS)"), [59000]);
-    assert_eq!(errors(&mut s, "SELECT 'a' COLLATE utf8_general_ci"), [448]);
-    assert_eq!(errors(&mut s, "CREATE TABLE u (a varchar(10) COLLATE nothing)"), [448]);
 }
 
 // Sources: "Collation precedence" (docs/t-sql/statements/collation-precedence-transact-sql.md); 468 and 1757:
@@ -52,27 +49,18 @@ fn two_collations_meet() {
     let tokens = crate::session::tests::harness::run(&mut s, both);
     assert!(tokens[0].contains("ERROR(468") && tokens[0].contains("in the add operation."), "{tokens:?}");
     // What has no collation cannot stand where one is needed.
-    for query in [
-        "SELECT i + c FROM t",
-        "SELECT CASE WHEN i = 'a' THEN i ELSE c END FROM t",
-        "SELECT 1 FROM t ORDER BY COALESCE(i, c)",
-        "SELECT COUNT(*) FROM t GROUP BY COALESCE(c, i)",
-        "SELECT MAX(COALESCE(c, i)) FROM t",
-        "SELECT i FROM t UNION ALL SELECT c FROM t",
-    ] {
-        assert_eq!(errors(&mut s, query), [59000], "{query}");
-    }
-    assert_eq!(
-        rows(&mut s, "SELECT LEN(i + c COLLATE Latin1_General_CI_AS) FROM t WHERE i = c COLLATE Latin1_General_CI_AS")
-            .len(),
-        2
-    );
-    assert_eq!(rows(&mut s, "SELECT CASE WHEN i = 'a' THEN i ELSE c END COLLATE Latin1_General_CI_AS FROM t").len(), 2);
-    // A constant takes the collation of the column that it meets.
-    assert_eq!(rows(&mut s, "SELECT 'a' AS x UNION SELECT c FROM t").len(), 3);
-    assert_eq!(rows(&mut s, "SELECT 'A' UNION SELECT i FROM t").len(), 2);
-    assert_eq!(
-        errors(&mut s, "CREATE TABLE u (c varchar(9) COLLATE Latin1_General_BIN2 REFERENCES t (i))"),
-        [1757, 1750]
+    s.check(
+        "SELECT i + c FROM t => error 59000
+         SELECT CASE WHEN i = 'a' THEN i ELSE c END FROM t => error 59000
+         SELECT 1 FROM t ORDER BY COALESCE(i, c) => error 59000
+         SELECT COUNT(*) FROM t GROUP BY COALESCE(c, i) => error 59000
+         SELECT MAX(COALESCE(c, i)) FROM t => error 59000
+         SELECT i FROM t UNION ALL SELECT c FROM t => error 59000
+         SELECT LEN(i + c COLLATE Latin1_General_CI_AS) FROM t WHERE i = c COLLATE Latin1_General_CI_AS => 2 | 2
+         SELECT CASE WHEN i = 'a' THEN i ELSE c END COLLATE Latin1_General_CI_AS FROM t => 'a' | 'b'
+         -- A constant takes the collation of the column that it meets.
+         SELECT 'a' AS x UNION SELECT c FROM t => 'a' | 'A' | 'b'
+         SELECT 'A' UNION SELECT i FROM t => 'A' | 'b'
+         CREATE TABLE u (c varchar(9) COLLATE Latin1_General_BIN2 REFERENCES t (i)) => error 1757 | error 1750",
     );
 }

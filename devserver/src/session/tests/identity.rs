@@ -2,7 +2,7 @@
 //! docs/t-sql/database-console-commands/dbcc-checkident-transact-sql.md).
 
 use crate::session::client_session::Session;
-use crate::session::tests::harness::{errors, ok, rows, run, session};
+use crate::session::tests::harness::{check, ok, rows, run, session};
 
 const TABLE: &str = "CREATE TABLE jobs (id int IDENTITY (1, 1) NOT NULL, v int NOT NULL)";
 const DONE: &str = "DBCC execution completed. If DBCC printed error messages, contact your system administrator.";
@@ -49,23 +49,30 @@ fn a_new_value_is_the_first_of_an_unused_table_and_the_last_of_a_used_one() {
 }
 
 #[test]
-fn a_new_value_goes_back_with_its_transaction() {
-    let (_e, mut s) = session();
-    ok(&mut s, TABLE);
-    ok(&mut s, "INSERT jobs (v) VALUES (1)");
-    ok(&mut s, "BEGIN TRAN; DBCC CHECKIDENT (jobs, RESEED, 50); ROLLBACK");
-    assert_eq!(next(&mut s), "ROW(Int(2))");
-}
-
-#[test]
-fn what_has_no_counter_is_refused() {
-    let (_e, mut s) = session();
-    ok(&mut s, "CREATE TABLE plain (id int NOT NULL); CREATE TABLE small (id tinyint IDENTITY NOT NULL, v int)");
-    assert_eq!(errors(&mut s, "DBCC CHECKIDENT ('nowhere', RESEED, 1)"), [2501]);
-    assert_eq!(errors(&mut s, "DBCC CHECKIDENT (plain, RESEED, 1)"), [7997]);
-    assert_eq!(errors(&mut s, "DBCC CHECKIDENT (small, RESEED, 256)"), [2560]);
-    assert_eq!(errors(&mut s, "DBCC CHECKDB"), [59000]);
-    assert_eq!(errors(&mut s, "DBCC CHECKIDENT (small)"), [59000]);
+fn the_counter_is_reseeded() {
+    check(
+        r#"== a new value goes back with its transaction
+         CREATE TABLE jobs (id int IDENTITY (1, 1) NOT NULL, v int NOT NULL) => ok
+         INSERT jobs (v) VALUES (1) => ok
+         BEGIN TRAN; DBCC CHECKIDENT (jobs, RESEED, 50); ROLLBACK => ok
+         INSERT jobs (v) OUTPUT inserted.id VALUES (1) => 2
+         == what has no counter is refused
+         CREATE TABLE plain (id int NOT NULL); CREATE TABLE small (id tinyint IDENTITY NOT NULL, v int) => ok
+         DBCC CHECKIDENT ('nowhere', RESEED, 1) => error 2501
+         DBCC CHECKIDENT (plain, RESEED, 1) => error 7997
+         DBCC CHECKIDENT (small, RESEED, 256) => error 2560
+         DBCC CHECKDB => error 59000
+         DBCC CHECKIDENT (small) => error 59000
+         == a table variable counts
+         -- "Returns the last identity value inserted into an identity column in the same scope": of a table variable as
+         -- of any table. Source: "SCOPE_IDENTITY" (docs/t-sql/functions/scope-identity-transact-sql.md).
+         CREATE TABLE plain (id int IDENTITY, a int); INSERT plain (a) VALUES (1) => ok
+         DECLARE @t TABLE (id int IDENTITY (9, 1), a int); INSERT @t (a) VALUES (1);
+             SELECT CAST(SCOPE_IDENTITY() AS int), CAST(@@IDENTITY AS int) => 9, 9
+         -- What OUTPUT puts into one is not the statement's.
+         DECLARE @t TABLE (id int IDENTITY (70, 1), a int); INSERT plain (a) OUTPUT inserted.a INTO @t (a) VALUES (1);
+             SELECT CAST(SCOPE_IDENTITY() AS int), CAST(@@IDENTITY AS int) => 2, 2"#,
+    );
 }
 
 /// Source: "SCOPE_IDENTITY" (docs/t-sql/functions/scope-identity-transact-sql.md): a scope is a module, and the batches
@@ -84,27 +91,4 @@ fn the_batches_of_a_session_are_one_scope() {
     assert_eq!(rows(&mut s, &format!("EXEC ('{last}')")), ["ROW(Null)"]);
     s.reset(false);
     assert_eq!(rows(&mut s, last), ["ROW(Null)"]);
-}
-
-/// "Returns the last identity value inserted into an identity column in the same scope": of a table variable as of any
-/// table. Source: "SCOPE_IDENTITY" (docs/t-sql/functions/scope-identity-transact-sql.md).
-#[test]
-fn a_table_variable_counts() {
-    let (_e, mut s) = session();
-    ok(&mut s, "CREATE TABLE plain (id int IDENTITY, a int); INSERT plain (a) VALUES (1)");
-    let last = "SELECT CAST(SCOPE_IDENTITY() AS int), CAST(@@IDENTITY AS int)";
-    assert_eq!(
-        rows(&mut s, &format!("DECLARE @t TABLE (id int IDENTITY (9, 1), a int); INSERT @t (a) VALUES (1); {last}")),
-        ["ROW(Int(9), Int(9))"]
-    );
-    // What OUTPUT puts into one is not the statement's.
-    assert_eq!(
-        rows(
-            &mut s,
-            &format!(
-                "DECLARE @t TABLE (id int IDENTITY (70, 1), a int); INSERT plain (a) OUTPUT inserted.a INTO @t (a) VALUES (1); {last}"
-            )
-        ),
-        ["ROW(Int(2), Int(2))"]
-    );
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::session::client_session::Session;
 use crate::session::engine::Engine;
-use crate::session::tests::harness::{engine, errors, login, ok, rows, until_one_waits};
+use crate::session::tests::harness::{check, engine, errors, login, ok, rows, until_one_waits};
 
 fn two() -> (Arc<Engine>, Session, Session) {
     let engine = engine();
@@ -20,76 +20,67 @@ fn two() -> (Arc<Engine>, Session, Session) {
     (engine, a, b)
 }
 
-/// "All lock hints are propagated to all the tables and views that are accessed by the query plan, including tables and
-/// views referenced in a view" (docs/t-sql/queries/hints-transact-sql-table.md).
 #[test]
-fn the_hints_of_a_target_are_added_to_those_of_what_it_reads() {
-    let (_e, mut a, mut b) = two();
-    ok(&mut a, "BEGIN TRAN; UPDATE t SET n = 1 WHERE id = 1");
-    ok(&mut a, "EXEC (N'CREATE VIEW v AS SELECT id, state, n FROM t WITH (ROWLOCK, READPAST)'); COMMIT");
-    ok(&mut a, "BEGIN TRAN; UPDATE t SET n = 1 WHERE id = 1");
-    let cte = "WITH x AS (SELECT TOP (1) id, state, n FROM t WITH (ROWLOCK, READPAST) ORDER BY id)";
-    for (sql, id) in [
-        (format!("{cte} UPDATE x WITH (ROWLOCK) SET n = 5 OUTPUT inserted.id"), 2),
-        (format!("{cte} DELETE x WITH (UPDLOCK) OUTPUT deleted.id"), 2),
-        (format!("{cte} UPDATE x WITH (ROWLOCK) SET n = 5 OUTPUT inserted.id FROM x"), 3),
-        ("UPDATE TOP (1) v WITH (ROWLOCK) SET n = 6 OUTPUT inserted.id".into(), 3),
-        ("DELETE TOP (1) v WITH (ROWLOCK) OUTPUT deleted.id".into(), 3),
-        ("UPDATE t WITH (ROWLOCK) SET n = 7 OUTPUT inserted.id FROM t WITH (READPAST)".into(), 4),
-        ("UPDATE TOP (1) t WITH (READPAST) SET n = 8 OUTPUT inserted.id FROM t WITH (INDEX (1))".into(), 4),
-    ] {
-        assert_eq!(rows(&mut b, &sql), [format!("ROW(Int({id}))")], "{sql}");
-    }
-    ok(&mut a, "ROLLBACK");
-    // The index that FROM asks for is still there.
-    let forced = "UPDATE t WITH (ROWLOCK) SET n = 9 FROM t WITH (INDEX (t_state)) WHERE state = 1";
-    assert_eq!(errors(&mut b, forced), [8622]);
-    for sql in [
-        "WITH x AS (SELECT n FROM t WITH (UPDLOCK)) UPDATE x WITH (XLOCK) SET n = 1",
-        "WITH x AS (SELECT n FROM t WITH (ROWLOCK)) UPDATE x WITH (TABLOCK) SET n = 1",
-        "UPDATE v WITH (TABLOCK) SET n = 1",
-        "UPDATE t WITH (HOLDLOCK) SET n = 1 FROM t WITH (REPEATABLEREAD)",
-        "UPDATE t WITH (XLOCK) SET n = 1 FROM t WITH (UPDLOCK)",
-    ] {
-        assert_eq!(errors(&mut b, sql), [1047], "{sql}");
-    }
-}
-
-/// What a derived table reads of the target's table is not the target: docs/t-sql/queries/update-transact-sql.md ("any
-/// reference to the object in the FROM clause" is to what stands there itself).
-#[test]
-fn a_target_may_be_read_by_a_derived_table_too() {
-    let (_e, mut a, mut b) = two();
-    let from = "FROM (SELECT x.id FROM t AS x WITH (ROWLOCK, UPDLOCK) WHERE x.state = 0
-        ORDER BY x.id DESC OFFSET 0 ROWS FETCH NEXT 2 ROWS ONLY) AS d WHERE d.id = t.id";
-    assert_eq!(
-        rows(&mut a, &format!("UPDATE dbo.t SET n = t.n + 1 OUTPUT inserted.id, inserted.n {from}")).len(),
-        2,
-        "each row once"
+fn what_is_locked_and_by_which_hint() {
+    check(
+        r#"CREATE TABLE t (id int NOT NULL PRIMARY KEY, state int NOT NULL, n int NOT NULL DEFAULT 0);
+             CREATE INDEX t_state ON t (state, id) WHERE state = 0;
+             INSERT t (id, state) VALUES (1, 0), (2, 0), (3, 0), (4, 1) => ok
+         2: SET LOCK_TIMEOUT 0 => ok
+         == the hints of a target are added to those of what it reads
+         -- "All lock hints are propagated to all the tables and views that are accessed by the query plan, including
+         -- tables and views referenced in a view" (docs/t-sql/queries/hints-transact-sql-table.md).
+         BEGIN TRAN; UPDATE t SET n = 1 WHERE id = 1 => ok
+         EXEC (N'CREATE VIEW v AS SELECT id, state, n FROM t WITH (ROWLOCK, READPAST)'); COMMIT => ok
+         BEGIN TRAN; UPDATE t SET n = 1 WHERE id = 1 => ok
+         2: WITH x AS (SELECT TOP (1) id, state, n FROM t WITH (ROWLOCK, READPAST) ORDER BY id) UPDATE x WITH (ROWLOCK)
+             SET n = 5 OUTPUT inserted.id => 2
+         2: WITH x AS (SELECT TOP (1) id, state, n FROM t WITH (ROWLOCK, READPAST) ORDER BY id) DELETE x WITH (UPDLOCK)
+             OUTPUT deleted.id => 2
+         2: WITH x AS (SELECT TOP (1) id, state, n FROM t WITH (ROWLOCK, READPAST) ORDER BY id) UPDATE x WITH (ROWLOCK)
+             SET n = 5 OUTPUT inserted.id FROM x => 3
+         2: UPDATE TOP (1) v WITH (ROWLOCK) SET n = 6 OUTPUT inserted.id => 3
+         2: DELETE TOP (1) v WITH (ROWLOCK) OUTPUT deleted.id => 3
+         2: UPDATE t WITH (ROWLOCK) SET n = 7 OUTPUT inserted.id FROM t WITH (READPAST) => 4
+         2: UPDATE TOP (1) t WITH (READPAST) SET n = 8 OUTPUT inserted.id FROM t WITH (INDEX (1)) => 4
+         ROLLBACK => ok
+         -- The index that FROM asks for is still there.
+         2: UPDATE t WITH (ROWLOCK) SET n = 9 FROM t WITH (INDEX (t_state)) WHERE state = 1 => error 8622
+         2: WITH x AS (SELECT n FROM t WITH (UPDLOCK)) UPDATE x WITH (XLOCK) SET n = 1 => error 1047
+         2: WITH x AS (SELECT n FROM t WITH (ROWLOCK)) UPDATE x WITH (TABLOCK) SET n = 1 => error 1047
+         2: UPDATE v WITH (TABLOCK) SET n = 1 => error 1047
+         2: UPDATE t WITH (HOLDLOCK) SET n = 1 FROM t WITH (REPEATABLEREAD) => error 1047
+         2: UPDATE t WITH (XLOCK) SET n = 1 FROM t WITH (UPDLOCK) => error 1047
+         == a target may be read by a derived table too
+         -- What a derived table reads of the target's table is not the target:
+         -- docs/t-sql/queries/update-transact-sql.md ("any reference to the object in the FROM clause" is to what
+         -- stands there itself).
+         UPDATE dbo.t SET n = t.n + 1 OUTPUT inserted.id, inserted.n FROM (SELECT x.id FROM t AS x
+             WITH (ROWLOCK, UPDLOCK) WHERE x.state = 0
+             ORDER BY x.id DESC OFFSET 0 ROWS FETCH NEXT 2 ROWS ONLY) AS d WHERE d.id = t.id => 3, 1 | 2, 1
+         SELECT id FROM t WHERE n = 1 => 2 | 3
+         WITH c AS (SELECT id, COUNT(*) OVER () AS many FROM t) UPDATE t SET n = c.many FROM c WHERE c.id = t.id => ok
+         SELECT DISTINCT n FROM t => 4
+         -- The derived table comes first: rows that others hold do not stand in the way.
+         BEGIN TRAN; UPDATE t SET n = 1 WHERE id = 1 => ok
+         2: DELETE t OUTPUT deleted.id FROM (SELECT TOP (1) id FROM t AS x WITH (UPDLOCK, READPAST) ORDER BY id) AS d
+             WHERE d.id = t.id => 2
+         == an update keeps only the rows it changes locked
+         BEGIN TRAN; UPDATE t SET n = 1 FROM t INNER LOOP JOIN (VALUES (3)) AS v (id) ON v.id = t.id + 0
+             WHERE t.n = 0 => ok
+         2: SELECT id FROM t WITH (READPAST, UPDLOCK) => 1 | 2 | 4
+         COMMIT => ok
+         == applock mode tells the own lock
+         BEGIN TRAN; EXEC sp_getapplock @Resource = 'Form1', @LockMode = 'Shared', @DbPrincipal = 'public' => ok
+         SELECT APPLOCK_MODE('public', 'Form1', 'Transaction') => 'Shared'
+         2: BEGIN TRAN; SELECT APPLOCK_MODE('public', 'Form1', 'Transaction'); COMMIT => 'NoLock'
+         -- What the page does not tell is refused.
+         2: SELECT APPLOCK_MODE('public', 'Form1', 'Transaction') => error 59000
+         2: SELECT APPLOCK_MODE('dbo', 'Form1', 'Session') => error 59000
+         == durability changes nothing in memory
+         BEGIN TRAN; UPDATE t SET n = 1 WHERE id = 1; COMMIT TRANSACTION WITH (DELAYED_DURABILITY = ON) => ok
+         SELECT n FROM t WHERE id = 1 => 1"#,
     );
-    assert_eq!(rows(&mut a, "SELECT id FROM t WHERE n = 1"), ["ROW(Int(2))", "ROW(Int(3))"]);
-    let cte = "WITH c AS (SELECT id, COUNT(*) OVER () AS many FROM t) UPDATE t SET n = c.many FROM c WHERE c.id = t.id";
-    ok(&mut a, cte);
-    assert_eq!(rows(&mut a, "SELECT DISTINCT n FROM t"), ["ROW(Int(4))"]);
-    // The derived table comes first: rows that others hold do not stand in the way.
-    ok(&mut a, "BEGIN TRAN; UPDATE t SET n = 1 WHERE id = 1");
-    let first =
-        "DELETE t OUTPUT deleted.id FROM (SELECT TOP (1) id FROM t AS x WITH (UPDLOCK, READPAST) ORDER BY id) AS d
-        WHERE d.id = t.id";
-    assert_eq!(rows(&mut b, first), ["ROW(Int(2))"]);
-}
-
-#[test]
-fn an_update_keeps_only_the_rows_it_changes_locked() {
-    let (_e, mut a, mut b) = two();
-    let joined =
-        "BEGIN TRAN; UPDATE t SET n = 1 FROM t INNER LOOP JOIN (VALUES (3)) AS v (id) ON v.id = t.id + 0 WHERE t.n = 0";
-    ok(&mut a, joined);
-    assert_eq!(
-        rows(&mut b, "SELECT id FROM t WITH (READPAST, UPDLOCK)"),
-        ["ROW(Int(1))", "ROW(Int(2))", "ROW(Int(4))"]
-    );
-    ok(&mut a, "COMMIT");
 }
 
 #[test]
@@ -102,25 +93,6 @@ fn a_cancelled_statement_ends() {
         std::thread::yield_now();
     }
     assert_eq!(waiting.join().expect("it ends"), [3617]);
-}
-
-#[test]
-fn applock_mode_tells_the_own_lock() {
-    let (_e, mut a, mut b) = two();
-    ok(&mut a, "BEGIN TRAN; EXEC sp_getapplock @Resource = 'Form1', @LockMode = 'Shared', @DbPrincipal = 'public'");
-    let mode = "SELECT APPLOCK_MODE('public', 'Form1', 'Transaction')";
-    assert_eq!(rows(&mut a, mode), ["ROW(String(\"Shared\"))"]);
-    assert_eq!(rows(&mut b, &format!("BEGIN TRAN; {mode}; COMMIT")), ["ROW(String(\"NoLock\"))"]);
-    // What the page does not tell is refused.
-    assert_eq!(errors(&mut b, mode), [59000]);
-    assert_eq!(errors(&mut b, "SELECT APPLOCK_MODE('dbo', 'Form1', 'Session')"), [59000]);
-}
-
-#[test]
-fn durability_changes_nothing_in_memory() {
-    let (_e, mut a, _) = two();
-    ok(&mut a, "BEGIN TRAN; UPDATE t SET n = 1 WHERE id = 1; COMMIT TRANSACTION WITH (DELAYED_DURABILITY = ON)");
-    assert_eq!(rows(&mut a, "SELECT n FROM t WHERE id = 1"), ["ROW(Int(1))"]);
 }
 
 #[test]

@@ -32,12 +32,35 @@ impl ResponseWriter {
             writer.put_done(done);
             bytes.extend(writer.tokens);
         }
-        describe(&bytes)
+        describe(&bytes, debug)
+    }
+
+    /// The rows and errors so far, as `check` compares them: `1, 'text', NULL, Bit(true)`, `error 208 Invalid …`.
+    pub fn outcome(&self) -> Vec<String> {
+        let inner = |token: &str, name: &str| Some(token.strip_prefix(name)?.strip_suffix(')')?.to_owned());
+        let outcome = |token: String| {
+            inner(&token, "ROW(").or_else(|| Some(format!("error {}", inner(&token, "ERROR(")?.replacen(',', "", 1))))
+        };
+        describe(&self.tokens, in_sql).into_iter().filter_map(outcome).collect()
     }
 }
 
+/// A value as T-SQL writes it, if that tells its type.
+fn in_sql(value: &Value) -> String {
+    match value {
+        Value::Null => "NULL".to_owned(),
+        Value::Int(number) => number.to_string(),
+        Value::String(text) => format!("'{text}'"),
+        value => debug(value),
+    }
+}
+
+fn debug(value: &Value) -> String {
+    format!("{value:?}")
+}
+
 /// The tokens in `bytes`, in words.
-pub fn describe(bytes: &[u8]) -> Vec<String> {
+fn describe(bytes: &[u8], shown: fn(&Value) -> String) -> Vec<String> {
     let mut reader = PayloadReader::new(bytes);
     let mut columns: Vec<WireType> = Vec::new();
     let mut tokens = Vec::new();
@@ -59,7 +82,7 @@ pub fn describe(bytes: &[u8]) -> Vec<String> {
             }
             TOKEN_ROW => {
                 let values: Vec<String> =
-                    columns.iter().map(|column| format!("{:?}", read_result(&mut reader, column).unwrap())).collect();
+                    columns.iter().map(|column| shown(&read_result(&mut reader, column).unwrap())).collect();
                 format!("ROW({})", values.join(", "))
             }
             TOKEN_RETURN_STATUS => {
@@ -262,7 +285,7 @@ async fn large_results_go_out_packet_by_packet_and_come_back_whole() {
     reader.allow_large_messages();
     let message = reader.next_message(&mut client).await.unwrap().unwrap();
     writing.await.unwrap();
-    let tokens = describe(&message.payload);
+    let tokens = describe(&message.payload, debug);
     assert_eq!(tokens.len(), 2 + ROWS as usize);
     assert_eq!(tokens[ROWS as usize], format!("ROW(Int({}))", ROWS - 1));
 }
