@@ -298,7 +298,7 @@ impl DevServer {
         self.engine.copy_database(from, to)
     }
 
-    /// Removes a database and all that is in it, whoever still uses it: their sessions end, as by KILL.
+    /// Removes a database and all that is in it, whoever still uses it: their sessions end.
     ///
     /// # Errors
     /// 3701 if there is no such database, 3708 for a system database.

@@ -1,4 +1,4 @@
-//! The connections of the server: what the dynamic management views tell of them, and how KILL ends one.
+//! The connections of the server: what the dynamic management views tell of them, and how one is ended.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -131,9 +131,5 @@ impl Connections {
 
     pub fn all(&self) -> Vec<Connection> {
         self.0.lock().values().cloned().collect()
-    }
-
-    pub fn get(&self, spid: i32) -> Option<Connection> {
-        self.0.lock().get(&spid).cloned()
     }
 }

@@ -30,7 +30,9 @@ impl Engine {
             SqlError::new(4060, format!("Cannot open database \"{wanted}\" requested by the login. The login failed."))
                 .severity(11)
         };
-        self.check_not_only_a_name(wanted)?;
+        if self.server.database_named(wanted).is_some_and(|known| known.is_only_a_name) {
+            return Err(SqlError::not_supported(format!("being in the database {wanted}")));
+        }
         let database = self.find_database(wanted).ok_or_else(no_database)?;
         // @@SPID is a smallint.
         let spid = FIRST_SPID + self.next_spid.fetch_add(1, Ordering::Relaxed).rem_euclid(SPIDS);

@@ -110,8 +110,6 @@ ROLLBACK TRANSACTION;
 CREATE TABLE t (id int NOT NULL PRIMARY KEY);
 --- b
 SELECT 1;
---- a error 5070
-ALTER DATABASE CURRENT SET READ_COMMITTED_SNAPSHOT ON WITH NO_WAIT;
 --- a blocks
 ALTER DATABASE CURRENT SET READ_COMMITTED_SNAPSHOT ON;
 --- b disconnect
@@ -252,19 +250,6 @@ COMMIT TRANSACTION;
 --- a resumes
 --- a rows 1,ON
 SELECT snapshot_isolation_state, snapshot_isolation_state_desc FROM sys.databases WHERE name = DB_NAME();
-
---- scenario the options of another database
---- source docs/t-sql/statements/alter-database-transact-sql-set-options.md, READ_COMMITTED_SNAPSHOT
---- setup
-CREATE DATABASE $(database)_other;
---- setup
-ALTER DATABASE $(database)_other SET READ_COMMITTED_SNAPSHOT ON;
-ALTER DATABASE $(database)_other SET ALLOW_SNAPSHOT_ISOLATION ON;
---- b
-USE $(database)_other;
---- a error 5070
-ALTER DATABASE $(database)_other SET READ_COMMITTED_SNAPSHOT OFF WITH NO_WAIT;
---- b disconnect
 
 --- scenario UPDLOCK in a SNAPSHOT transaction keeps the rows it has seen from being changed
 --- source docs/connect/ado-net/sql/snapshot-isolation-sql-server.md, Use lock hints with snapshot isolation; docs/t-sql/queries/hints-transact-sql-table.md, READPAST

@@ -9,8 +9,7 @@
 use crate::catalog::server::MASTER;
 use crate::error::{SqlError, SqlResult};
 use crate::session::client_session::Session;
-use crate::storage::fold;
-use crate::tsql::ast::{AlterDatabase, DropKind, StatementKind};
+use crate::tsql::ast::{DropKind, StatementKind};
 
 impl Session {
     pub(crate) fn check_azure(&self, statement: &StatementKind) -> SqlResult<()> {
@@ -27,7 +26,6 @@ impl Session {
             StatementKind::Drop(drop) if matches!(drop.kind, DropKind::Login | DropKind::Database) => {
                 self.check_in_master()
             }
-            StatementKind::AlterDatabase(alter) => self.check_azure_database(alter),
             _ => Ok(()),
         }
     }
@@ -37,13 +35,5 @@ impl Session {
             return Ok(());
         }
         Err(SqlError::new(5001, "User must be in the master database."))
-    }
-
-    fn check_azure_database(&self, alter: &AlterDatabase) -> SqlResult<()> {
-        let is_here = alter.name.as_ref().is_none_or(|name| fold(name) == fold(&self.database.name));
-        if !is_here && self.database.id != MASTER {
-            return Err(SqlError::not_supported("ALTER DATABASE of another database in Azure SQL Database"));
-        }
-        Ok(())
     }
 }

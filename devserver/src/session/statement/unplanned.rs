@@ -38,7 +38,6 @@ impl Session {
                 let name = transaction_name(Some(name))?;
                 self.save_transaction(name.as_deref().unwrap_or_default())?;
             }
-            StatementKind::Kill(spid) => self.kill(*spid)?,
             StatementKind::InsertBulk(insert) => self.insert_bulk(insert)?,
             StatementKind::Use(name) => self.use_database(name, out)?,
             ddl => self.run_ddl(ddl, activation)?,

@@ -134,10 +134,9 @@ fn what_a_change_reads_and_keeps() {
 #[test]
 fn a_table_variable_is_as_it_is_under_every_isolation_level() {
     let (_e, mut s) = session();
-    ok(&mut s, "CREATE DATABASE versions");
-    ok(&mut s, "USE versions; CREATE TABLE t (n int NOT NULL)");
-    ok(&mut s, "ALTER DATABASE versions SET ALLOW_SNAPSHOT_ISOLATION ON");
-    ok(&mut s, "ALTER DATABASE versions SET READ_COMMITTED_SNAPSHOT ON");
+    ok(&mut s, "CREATE TABLE t (n int NOT NULL)");
+    ok(&mut s, "ALTER DATABASE CURRENT SET ALLOW_SNAPSHOT_ISOLATION ON");
+    ok(&mut s, "ALTER DATABASE CURRENT SET READ_COMMITTED_SNAPSHOT ON");
     for level in ["READ UNCOMMITTED", "READ COMMITTED", "SNAPSHOT", "SERIALIZABLE"] {
         let found = rows(
             &mut s,

@@ -7,8 +7,8 @@ pub struct AlterDatabase {
     /// `None` for CURRENT.
     pub name: Option<Ident>,
     pub option: DatabaseOption,
-    /// `WITH ROLLBACK IMMEDIATE` and `WITH NO_WAIT`.
-    pub termination: Option<Termination>,
+    /// `WITH ROLLBACK IMMEDIATE`.
+    pub rolls_back_others: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,12 +18,6 @@ pub enum DatabaseOption {
     ReadCommittedSnapshot(bool),
     AllowSnapshotIsolation(bool),
     CompatibilityLevel(u32),
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Termination {
-    RollbackImmediate,
-    NoWait,
 }
 
 /// `DROP kind [IF EXISTS] names`.

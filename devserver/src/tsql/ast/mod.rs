@@ -25,7 +25,7 @@ pub use change::{
 pub use control::{
     Argument, ArgumentValue, CheckIdentity, Execute, ExecuteTarget, RaiseError, TransactionName, VariableDeclaration,
 };
-pub use database::{AlterDatabase, CreateSchema, CreateSequence, DatabaseOption, Drop, DropKind, Termination};
+pub use database::{AlterDatabase, CreateSchema, CreateSequence, DatabaseOption, Drop, DropKind};
 pub use expression::{BinaryOp, CompareOp, Expr, FunctionCall, Literal, Predicate, UnaryOp, Window};
 pub use hint::{IndexRef, QueryHint, TableHint};
 pub use index::{AlterIndex, CreateIndex, CreateStatistics, DropIndex, IndexOption};

@@ -81,8 +81,6 @@ pub enum StatementKind {
     DropIndex(DropIndex),
     Permission(Permission),
     Use(Ident),
-    /// `KILL session`
-    Kill(u32),
 
     /// `BEGIN … END`.
     Block(Vec<Statement>),

@@ -1,7 +1,7 @@
 //! ALTER DATABASE … SET.
 
 use crate::error::SqlResult;
-use crate::tsql::ast::database::{AlterDatabase, DatabaseOption, Termination};
+use crate::tsql::ast::database::{AlterDatabase, DatabaseOption};
 use crate::tsql::ast::statement::StatementKind;
 use crate::tsql::lexer::token::Symbol;
 use crate::tsql::parser::tokens::Parser;
@@ -21,8 +21,8 @@ impl Parser<'_> {
         if self.is_symbol(Symbol::Comma) {
             return Err(self.unsupported("several options of ALTER DATABASE"));
         }
-        let termination = if self.is("WITH") { Some(self.termination()?) } else { None };
-        Ok(StatementKind::AlterDatabase(AlterDatabase { name, option, termination }))
+        let rolls_back_others = self.rolls_back_others()?;
+        Ok(StatementKind::AlterDatabase(AlterDatabase { name, option, rolls_back_others }))
     }
 
     fn database_option(&mut self) -> SqlResult<DatabaseOption> {
@@ -44,16 +44,14 @@ impl Parser<'_> {
         })
     }
 
-    fn termination(&mut self) -> SqlResult<Termination> {
-        self.expect("WITH")?;
-        if self.accept("NO_WAIT") {
-            return Ok(Termination::NoWait);
+    /// `WITH ROLLBACK IMMEDIATE`, if it is there.
+    fn rolls_back_others(&mut self) -> SqlResult<bool> {
+        if !self.accept("WITH") {
+            return Ok(false);
         }
-        self.expect("ROLLBACK")?;
-        if self.is("AFTER") {
-            return Err(self.unsupported("ROLLBACK AFTER"));
+        if !(self.accept("ROLLBACK") && self.accept("IMMEDIATE")) {
+            return Err(self.unsupported("ALTER DATABASE … WITH anything but ROLLBACK IMMEDIATE"));
         }
-        self.expect("IMMEDIATE")?;
-        Ok(Termination::RollbackImmediate)
+        Ok(true)
     }
 }

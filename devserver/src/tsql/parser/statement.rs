@@ -95,15 +95,11 @@ impl Parser<'_> {
                 self.advance();
                 self.execute_statement()
             }
-            "KILL" => {
-                self.advance();
-                Ok(StatementKind::Kill(self.unsigned()?))
-            }
             "DBCC" => self.dbcc(),
             "WAITFOR" => self.wait_for(),
             "OPEN" | "CLOSE" | "DEALLOCATE" => self.cursor_statement(),
             "FETCH" => self.fetch(),
-            "BACKUP" | "RESTORE" | "BULK" | "CHECKPOINT" | "GOTO" | "RECONFIGURE" | "REVERT" | "SHUTDOWN"
+            "BACKUP" | "RESTORE" | "BULK" | "CHECKPOINT" | "GOTO" | "RECONFIGURE" | "REVERT" | "SHUTDOWN" | "KILL"
             | "SETUSER" | "READTEXT" | "WRITETEXT" | "UPDATETEXT" | "DISK" | "DUMP" | "LOAD" => {
                 Err(self.unsupported(keyword))
             }
