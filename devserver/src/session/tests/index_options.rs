@@ -3,7 +3,7 @@
 //! Sources: "ALTER INDEX" (MicrosoftDocs/sql-docs, docs/t-sql/statements/alter-index-transact-sql.md), "sys.indexes",
 //! "sys.stats", "sys.tables" (docs/relational-databases/system-catalog-views/).
 
-use crate::session::tests::harness::{engine, errors, login, ok, rows, run, session};
+use crate::session::tests::harness::{check, errors, login, ok, rows, run, session};
 
 const TABLE: &str = "CREATE TABLE t (id bigint NOT NULL, k varchar(10) NULL,
         CONSTRAINT t_pk PRIMARY KEY CLUSTERED (id) WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF));
@@ -46,41 +46,70 @@ fn rebuilding_a_table_sets_the_options_of_its_clustered_index() {
     let answer = run(&mut s, "INSERT t VALUES (1, 'b'); SELECT @@ROWCOUNT, k FROM t");
     assert!(answer.iter().any(|token| token.starts_with("INFO(3604")), "{answer:?}");
     assert!(answer.contains(&"ROW(Int(0), String(\"a\"))".to_string()), "{answer:?}");
-    ok(&mut s, "ALTER TABLE t REBUILD WITH (IGNORE_DUP_KEY = OFF)");
-    assert_eq!(errors(&mut s, "INSERT t VALUES (1, 'b')"), [2627]);
-    for refused in [
-        "CREATE TABLE heap (a int); ALTER TABLE heap REBUILD",
-        "ALTER INDEX usual ON t REBUILD",
-        "ALTER INDEX usual ON t DISABLE",
-        "ALTER INDEX ALL ON t SET (ALLOW_PAGE_LOCKS = OFF)",
-        "ALTER INDEX usual ON t SET (IGNORE_DUP_KEY = ON)",
-        "CREATE INDEX usual ON t (k) WITH (DROP_EXISTING = ON)",
-        "DROP INDEX usual ON t WITH (MAXDOP = 1)",
-    ] {
-        assert_eq!(errors(&mut s, refused), [59000], "{refused}");
-    }
-    assert_eq!(errors(&mut s, "ALTER INDEX nothing ON t SET (ALLOW_PAGE_LOCKS = OFF)"), [2727]);
-    ok(&mut s, "CREATE TABLE twice (a int); CREATE CLUSTERED INDEX i ON twice (a)");
-    assert_eq!(errors(&mut s, "ALTER TABLE twice REBUILD WITH (IGNORE_DUP_KEY = ON)"), [1916]);
+    s.check(
+        "ALTER TABLE t REBUILD WITH (IGNORE_DUP_KEY = OFF) => ok
+         INSERT t VALUES (1, 'b') => error 2627
+         CREATE TABLE heap (a int); ALTER TABLE heap REBUILD => error 59000
+         ALTER INDEX usual ON t REBUILD => error 59000
+         ALTER INDEX usual ON t DISABLE => error 59000
+         ALTER INDEX ALL ON t SET (ALLOW_PAGE_LOCKS = OFF) => error 59000
+         ALTER INDEX usual ON t SET (IGNORE_DUP_KEY = ON) => error 59000
+         CREATE INDEX usual ON t (k) WITH (DROP_EXISTING = ON) => error 59000
+         DROP INDEX usual ON t WITH (MAXDOP = 1) => error 59000
+         ALTER INDEX nothing ON t SET (ALLOW_PAGE_LOCKS = OFF) => error 2727
+         CREATE TABLE twice (a int); CREATE CLUSTERED INDEX i ON twice (a) => ok
+         ALTER TABLE twice REBUILD WITH (IGNORE_DUP_KEY = ON) => error 1916",
+    );
 }
 
-/// What an install script does to a table that is in use: it ends with a clear error instead of holding up everybody.
 #[test]
-fn setting_options_waits_for_readers_within_the_lock_timeout() {
-    let engine = engine();
-    let mut reader = login(&engine, "sa", "secret");
-    let mut installer = login(&engine, "sa", "secret");
-    ok(&mut reader, TABLE);
-    ok(&mut reader, "BEGIN TRAN; SELECT COUNT(*) FROM t WITH (HOLDLOCK)");
-    assert_eq!(rows(&mut installer, "SET LOCK_TIMEOUT 20; SELECT @@LOCK_TIMEOUT"), ["ROW(Int(20))"]);
-    let escalation = "SELECT lock_escalation, lock_escalation_desc FROM sys.tables WHERE object_id = OBJECT_ID(N't')";
-    assert_eq!(errors(&mut installer, "ALTER TABLE t SET (LOCK_ESCALATION = DISABLE)"), [1222]);
-    assert_eq!(errors(&mut installer, "ALTER INDEX usual ON t SET (ALLOW_PAGE_LOCKS = OFF)"), [1222]);
-    assert_eq!(rows(&mut installer, escalation), ["ROW(TinyInt(0), String(\"TABLE\"))"]);
-    ok(&mut reader, "COMMIT");
-    ok(&mut installer, "ALTER TABLE t SET (LOCK_ESCALATION = DISABLE)");
-    assert_eq!(rows(&mut installer, escalation), ["ROW(TinyInt(1), String(\"DISABLE\"))"]);
-    assert_eq!(rows(&mut reader, "SELECT @@LOCK_TIMEOUT"), ["ROW(Int(-1))"]);
+fn what_options_and_statistics_lock() {
+    check(
+        r#"== setting options waits for readers within the lock timeout
+         -- What an install script does to a table that is in use: it ends with a clear error instead of holding up
+         -- everybody.
+         CREATE TABLE t (id bigint NOT NULL, k varchar(10) NULL,
+                 CONSTRAINT t_pk PRIMARY KEY CLUSTERED (id) WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF));
+             CREATE UNIQUE NONCLUSTERED INDEX t_k ON t (k) WHERE k IS NOT NULL
+                 WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF);
+             CREATE INDEX usual ON t (k) => ok
+         BEGIN TRAN; SELECT COUNT(*) FROM t WITH (HOLDLOCK) => ok
+         2: SET LOCK_TIMEOUT 20; SELECT @@LOCK_TIMEOUT => 20
+         2: ALTER TABLE t SET (LOCK_ESCALATION = DISABLE) => error 1222
+         2: ALTER INDEX usual ON t SET (ALLOW_PAGE_LOCKS = OFF) => error 1222
+         2: SELECT lock_escalation, lock_escalation_desc FROM sys.tables
+             WHERE object_id = OBJECT_ID(N't') => TinyInt(0), 'TABLE'
+         COMMIT => ok
+         2: ALTER TABLE t SET (LOCK_ESCALATION = DISABLE) => ok
+         2: SELECT lock_escalation, lock_escalation_desc FROM sys.tables
+             WHERE object_id = OBJECT_ID(N't') => TinyInt(1), 'DISABLE'
+         SELECT @@LOCK_TIMEOUT => -1
+         == statistics of a column are remembered and hold it
+         -- Sources: "CREATE STATISTICS", docs/t-sql/statements/create-statistics-transact-sql.md; "sys.stats" and
+         -- "sys.stats_columns", docs/relational-databases/system-catalog-views/; "ALTER TABLE", columns that are "used
+         -- in statistics that are generated by the CREATE STATISTICS statement".
+         CREATE TABLE t (id int NOT NULL PRIMARY KEY, a int NOT NULL, b int NULL); CREATE INDEX ia ON t (a) => ok
+         CREATE STATISTICS sb ON dbo.t (b) WITH NORECOMPUTE => ok
+         CREATE INDEX ib ON t (b) => ok
+         SELECT s.name, s.user_created, s.no_recompute, c.name FROM sys.stats AS s
+             INNER JOIN sys.stats_columns AS k ON k.object_id = s.object_id AND k.stats_id = s.stats_id
+             INNER JOIN sys.columns AS c ON c.object_id = k.object_id AND c.column_id = k.column_id
+             WHERE s.object_id = OBJECT_ID(N't') AND s.stats_id > 1
+             ORDER BY s.stats_id => 'ia', Bit(false), Bit(false), 'a' | 'sb', Bit(true), Bit(true), 'b'
+             | 'ib', Bit(false), Bit(false), 'b'
+         CREATE STATISTICS SB ON t (a) => error 1927
+         CREATE STATISTICS ia ON t (a) => error 1927
+         CREATE STATISTICS sx ON t (x) => error 1911
+         CREATE STATISTICS sx ON nowhere (x) => error 1088
+         DROP INDEX ib ON t => ok
+         ALTER TABLE t DROP COLUMN b => error 5074 | error 4922
+         CREATE STATISTICS sx ON t (a, b) => error 59000
+         CREATE STATISTICS sx ON t (a) WHERE a > 0 => error 59000
+         CREATE STATISTICS sx ON t (a) WITH FULLSCAN => error 59000
+         CREATE STATISTICS sx ON t (a) WITH NORECOMPUTE, FULLSCAN => error 59000
+         BEGIN TRANSACTION; CREATE STATISTICS sa ON t (a); ROLLBACK => ok
+         SELECT COUNT(*) FROM sys.stats WHERE name = N'sa' => 0"#,
+    );
 }
 
 /// What another session changes while an index waits for its lock stays ("CREATE INDEX" takes Sch-M:
@@ -103,38 +132,4 @@ fn an_index_that_waits_meets_the_table_as_it_is_then() {
         assert_eq!(errors(&mut s, "INSERT t VALUES (3, 30)"), [547], "{change}");
         ok(&mut s, "DROP TABLE t");
     }
-}
-
-// Sources: "CREATE STATISTICS", docs/t-sql/statements/create-statistics-transact-sql.md; "sys.stats" and
-// "sys.stats_columns", docs/relational-databases/system-catalog-views/; "ALTER TABLE", columns that are "used in
-// statistics that are generated by the CREATE STATISTICS statement".
-#[test]
-fn statistics_of_a_column_are_remembered_and_hold_it() {
-    let (_e, mut s) = session();
-    ok(&mut s, "CREATE TABLE t (id int NOT NULL PRIMARY KEY, a int NOT NULL, b int NULL); CREATE INDEX ia ON t (a)");
-    ok(&mut s, "CREATE STATISTICS sb ON dbo.t (b) WITH NORECOMPUTE");
-    ok(&mut s, "CREATE INDEX ib ON t (b)");
-    let all = "SELECT s.name, s.user_created, s.no_recompute, c.name FROM sys.stats AS s
-               INNER JOIN sys.stats_columns AS k ON k.object_id = s.object_id AND k.stats_id = s.stats_id
-               INNER JOIN sys.columns AS c ON c.object_id = k.object_id AND c.column_id = k.column_id
-               WHERE s.object_id = OBJECT_ID(N't') AND s.stats_id > 1 ORDER BY s.stats_id";
-    assert_eq!(
-        rows(&mut s, all),
-        [
-            "ROW(String(\"ia\"), Bit(false), Bit(false), String(\"a\"))",
-            "ROW(String(\"sb\"), Bit(true), Bit(true), String(\"b\"))",
-            "ROW(String(\"ib\"), Bit(false), Bit(false), String(\"b\"))",
-        ]
-    );
-    assert_eq!(errors(&mut s, "CREATE STATISTICS SB ON t (a)"), [1927]);
-    assert_eq!(errors(&mut s, "CREATE STATISTICS ia ON t (a)"), [1927]);
-    assert_eq!(errors(&mut s, "CREATE STATISTICS sx ON t (x)"), [1911]);
-    assert_eq!(errors(&mut s, "CREATE STATISTICS sx ON nowhere (x)"), [1088]);
-    ok(&mut s, "DROP INDEX ib ON t");
-    assert_eq!(errors(&mut s, "ALTER TABLE t DROP COLUMN b"), [5074, 4922]);
-    for refused in ["(a, b)", "(a) WHERE a > 0", "(a) WITH FULLSCAN", "(a) WITH NORECOMPUTE, FULLSCAN"] {
-        assert_eq!(errors(&mut s, &format!("CREATE STATISTICS sx ON t {refused}")), [59000], "{refused}");
-    }
-    ok(&mut s, "BEGIN TRANSACTION; CREATE STATISTICS sa ON t (a); ROLLBACK");
-    assert_eq!(rows(&mut s, "SELECT COUNT(*) FROM sys.stats WHERE name = N'sa'"), ["ROW(Int(0))"]);
 }

@@ -1,7 +1,7 @@
 //! The scripts of libraries and tools: message buses, a job server, generated schemas. The scripts are our own; only
 //! the ways of writing T-SQL are theirs.
 
-use crate::session::tests::harness::{ok, rows, script, session};
+use crate::session::tests::harness::{check, ok, rows, script, session};
 
 /// The transport tables of message buses: created under an application lock, received by a DELETE through a CTE.
 #[test]
@@ -202,52 +202,41 @@ PRINT 'SQL objects installed';";
 /// Tables with long scripts made by tools: old catalog views, constraints one by one.
 #[test]
 fn generated_scripts() {
-    let (_e, mut s) = session();
-    script(
-        &mut s,
-        "USE [readpast]
-GO
-IF EXISTS (SELECT * FROM dbo.sysobjects WHERE id = OBJECT_ID(N'[dbo].[LOCKS]') AND OBJECTPROPERTY(id, N'ISUSERTABLE') = 1)
-DROP TABLE [dbo].[LOCKS]
-GO
-CREATE TABLE [dbo].[LOCKS] (
-  [SCHED_NAME] [NVARCHAR] (120) NOT NULL,
-  [LOCK_NAME] [NVARCHAR] (40) NOT NULL
-)
-GO
-CREATE TABLE [dbo].[FIRED] ([ENTRY_ID] nvarchar(140) NOT NULL, [SCHED_NAME] [NVARCHAR] (120) NOT NULL, [STATE] nvarchar(16) NOT NULL, [DATA] varbinary(max) NULL) ON [PRIMARY]
-GO
-ALTER TABLE [dbo].[LOCKS] WITH NOCHECK ADD
-  CONSTRAINT [PK_LOCKS] PRIMARY KEY  CLUSTERED
-  (
-    [SCHED_NAME],
-    [LOCK_NAME]
-  )
-GO
-ALTER TABLE [dbo].[FIRED] ADD CONSTRAINT [DF_STATE] DEFAULT (N'WAITING') FOR [STATE], CONSTRAINT [CK_STATE] CHECK ([STATE] <> N'')
-GO
-IF NOT EXISTS (SELECT * FROM sys.columns WHERE object_id = OBJECT_ID(N'dbo.FIRED') AND name = 'REQUESTS')
-ALTER TABLE dbo.FIRED ADD REQUESTS bit NULL
-GO
-IF COL_LENGTH('dbo.FIRED', 'REQUESTS') IS NOT NULL AND COLUMNPROPERTY(OBJECT_ID('dbo.FIRED'), 'REQUESTS', 'AllowsNull') = 1
-BEGIN
-    UPDATE dbo.FIRED SET REQUESTS = 0 WHERE REQUESTS IS NULL
-    ALTER TABLE dbo.FIRED ALTER COLUMN REQUESTS bit NOT NULL
-END
-GO
-IF EXISTS (SELECT 1 FROM sys.default_constraints WHERE name = 'DF_STATE' AND parent_object_id = OBJECT_ID('dbo.FIRED'))
-ALTER TABLE dbo.FIRED DROP CONSTRAINT DF_STATE
-GO
-INSERT dbo.LOCKS VALUES (N'S', N'TRIGGER_ACCESS')
-GO
-EXEC sp_rename 'dbo.FIRED.DATA', 'PHASE', 'COLUMN'
-GO
-EXEC sp_rename N'dbo.FIRED', N'FIRED_TRIGGERS'
-GO
-EXEC sys.sp_executesql N'SELECT PHASE FROM dbo.FIRED_TRIGGERS'",
-    );
-    assert_eq!(
-        rows(&mut s, "SELECT LOCK_NAME FROM LOCKS WITH (UPDLOCK,ROWLOCK) WHERE SCHED_NAME = N'S' AND LOCK_NAME = N'TRIGGER_ACCESS'").len(),
-        1
+    check(
+        "USE [readpast] => ok
+         IF EXISTS (SELECT * FROM dbo.sysobjects WHERE id = OBJECT_ID(N'[dbo].[LOCKS]')
+             AND OBJECTPROPERTY(id, N'ISUSERTABLE') = 1)
+             DROP TABLE [dbo].[LOCKS] => ok
+         CREATE TABLE [dbo].[LOCKS] (
+               [SCHED_NAME] [NVARCHAR] (120) NOT NULL,
+               [LOCK_NAME] [NVARCHAR] (40) NOT NULL
+             ) => ok
+         CREATE TABLE [dbo].[FIRED] ([ENTRY_ID] nvarchar(140) NOT NULL, [SCHED_NAME] [NVARCHAR] (120) NOT NULL, [STATE]
+             nvarchar(16) NOT NULL, [DATA] varbinary(max) NULL) ON [PRIMARY] => ok
+         ALTER TABLE [dbo].[LOCKS] WITH NOCHECK ADD
+             CONSTRAINT [PK_LOCKS] PRIMARY KEY CLUSTERED
+             (
+               [SCHED_NAME],
+               [LOCK_NAME]
+             ) => ok
+         ALTER TABLE [dbo].[FIRED] ADD CONSTRAINT [DF_STATE] DEFAULT (N'WAITING') FOR [STATE],
+             CONSTRAINT [CK_STATE] CHECK ([STATE] <> N'') => ok
+         IF NOT EXISTS (SELECT * FROM sys.columns WHERE object_id = OBJECT_ID(N'dbo.FIRED') AND name = 'REQUESTS')
+             ALTER TABLE dbo.FIRED ADD REQUESTS bit NULL => ok
+         IF COL_LENGTH('dbo.FIRED', 'REQUESTS') IS NOT NULL
+             AND COLUMNPROPERTY(OBJECT_ID('dbo.FIRED'), 'REQUESTS', 'AllowsNull') = 1
+             BEGIN
+                 UPDATE dbo.FIRED SET REQUESTS = 0 WHERE REQUESTS IS NULL
+                 ALTER TABLE dbo.FIRED ALTER COLUMN REQUESTS bit NOT NULL
+             END => ok
+         IF EXISTS (SELECT 1 FROM sys.default_constraints WHERE name = 'DF_STATE'
+             AND parent_object_id = OBJECT_ID('dbo.FIRED'))
+             ALTER TABLE dbo.FIRED DROP CONSTRAINT DF_STATE => ok
+         INSERT dbo.LOCKS VALUES (N'S', N'TRIGGER_ACCESS') => ok
+         EXEC sp_rename 'dbo.FIRED.DATA', 'PHASE', 'COLUMN' => ok
+         EXEC sp_rename N'dbo.FIRED', N'FIRED_TRIGGERS' => ok
+         EXEC sys.sp_executesql N'SELECT PHASE FROM dbo.FIRED_TRIGGERS' => ok
+         SELECT LOCK_NAME FROM LOCKS WITH (UPDLOCK,ROWLOCK) WHERE SCHED_NAME = N'S'
+             AND LOCK_NAME = N'TRIGGER_ACCESS' => 'TRIGGER_ACCESS'",
     );
 }
