@@ -20,7 +20,6 @@ mod ghosts;
 mod harness;
 mod identity;
 mod index_options;
-mod install;
 mod instead_of;
 mod libraries;
 mod locking;

@@ -123,7 +123,8 @@ fn check_all(sessions: &HashMap<String, Session>) {
 impl Session {
     /// Runs the batches of a script. Each goes up to ` => ` and the rows and errors that it must give, parted by ` | `:
     /// those of an error are `error`, its number, and perhaps a part of its text. `ok` stands for any rows but no
-    /// error, `none` for neither. Lines that begin with `|` have more rows. The last batch may end without a `=>`.
+    /// error, `none` for neither. `tokens` comes before all tokens of the answer. Lines that
+    /// begin with `|` have more of them. The last batch may end without a `=>`.
     pub fn check(&mut self, script: &str) {
         for (sql, expected) in batches(script) {
             check_batch(self, &sql, &expected, "");
@@ -154,7 +155,12 @@ fn batches(script: &str) -> Vec<(String, String)> {
 fn check_batch(session: &mut Session, sql: &str, expected: &str, heading: &str) {
     let mut writer = ResponseWriter::for_test();
     session.run_batch(sql, &mut writer);
-    let found = writer.outcome();
+    let tokens = writer.tokens_in_sql();
+    let content = |token: &str, name: &str| Some(token.strip_prefix(name)?.strip_suffix(')')?.to_owned());
+    let outcome = |token: &String| {
+        content(token, "ROW(").or_else(|| Some(format!("error {}", content(token, "ERROR(")?.replacen(',', "", 1))))
+    };
+    let found: Vec<String> = tokens.iter().filter_map(outcome).collect();
     let is_error = |outcome: &String| outcome.starts_with("error ");
     let is_same = |(found, expected): (&String, &str)| match expected.strip_prefix("error ") {
         Some(error) => {
@@ -163,9 +169,11 @@ fn check_batch(session: &mut Session, sql: &str, expected: &str, heading: &str) 
         }
         None => found == expected,
     };
+    let found = if expected.starts_with("tokens ") { tokens } else { found };
     let is_expected = match expected {
         "ok" => !found.iter().any(is_error),
         "none" => found.is_empty(),
+        _ if expected.starts_with("tokens ") => expected["tokens ".len()..] == found.join(" | "),
         _ => {
             let expected: Vec<&str> = expected.split(" | ").collect();
             found.len() == expected.len() && found.iter().zip(expected).all(is_same)

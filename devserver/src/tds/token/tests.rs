@@ -26,22 +26,22 @@ impl ResponseWriter {
 
     /// The tokens so far, readable: `COLMETADATA(a Int)`, `ROW(Int(1))`, `DONE(count=1, more)`, `ERROR(208, ...)`.
     pub fn tokens(&self) -> Vec<String> {
+        self.described(debug)
+    }
+
+    /// The same with values as T-SQL writes them: `ROW(1, 'text', NULL, Bit(true))`.
+    pub fn tokens_in_sql(&self) -> Vec<String> {
+        self.described(in_sql)
+    }
+
+    fn described(&self, shown: fn(&Value) -> String) -> Vec<String> {
         let mut bytes = self.tokens.clone();
         if let Some(done) = &self.held_done {
             let mut writer = ResponseWriter::for_test();
             writer.put_done(done);
             bytes.extend(writer.tokens);
         }
-        describe(&bytes, debug)
-    }
-
-    /// The rows and errors so far, as `check` compares them: `1, 'text', NULL, Bit(true)`, `error 208 Invalid …`.
-    pub fn outcome(&self) -> Vec<String> {
-        let inner = |token: &str, name: &str| Some(token.strip_prefix(name)?.strip_suffix(')')?.to_owned());
-        let outcome = |token: String| {
-            inner(&token, "ROW(").or_else(|| Some(format!("error {}", inner(&token, "ERROR(")?.replacen(',', "", 1))))
-        };
-        describe(&self.tokens, in_sql).into_iter().filter_map(outcome).collect()
+        describe(&bytes, shown)
     }
 }
 
