@@ -16,7 +16,6 @@ pub(super) fn aggregate_function(name: &str) -> Option<AggregateFunction> {
         "count" => AggregateFunction::Count,
         "count_big" => AggregateFunction::CountBig,
         "sum" => AggregateFunction::Sum,
-        "avg" => AggregateFunction::Avg,
         "min" => AggregateFunction::Min,
         "max" => AggregateFunction::Max,
         "string_agg" => AggregateFunction::StringAgg,
@@ -30,24 +29,16 @@ pub fn nested_aggregate() -> SqlError {
         .severity(15)
 }
 
-/// The type of SUM and AVG.
+/// The type of SUM.
 ///
-/// Source: "SUM" and "AVG" (MicrosoftDocs/sql-docs, docs/t-sql/functions/sum-transact-sql.md, avg-transact-sql.md).
-fn sum_type(function: AggregateFunction, name: &str, ty: SqlType) -> SqlResult<SqlType> {
+/// Source: "SUM" (MicrosoftDocs/sql-docs, docs/t-sql/functions/sum-transact-sql.md).
+fn sum_type(ty: SqlType) -> SqlResult<SqlType> {
     match ty {
         SqlType::TinyInt | SqlType::SmallInt | SqlType::Int => Ok(SqlType::Int),
         SqlType::BigInt => Ok(SqlType::BigInt),
-        SqlType::Decimal { scale, .. } => {
-            let scale = if function == AggregateFunction::Avg { scale.max(6) } else { scale };
-            Ok(SqlType::decimal(38, scale))
-        }
         SqlType::Real | SqlType::Float => Ok(SqlType::Float),
-        _ => Err(invalid_operand(name, ty)),
+        _ => Err(SqlError::not_supported(format!("SUM of {}", ty.name()))),
     }
-}
-
-fn invalid_operand(name: &str, ty: SqlType) -> SqlError {
-    SqlError::new(8117, format!("Operand data type {} is invalid for {name} operator.", ty.name()))
 }
 
 /// The separator of STRING_AGG "is an expression of type nvarchar or varchar … It can be literal or variable"
@@ -56,7 +47,6 @@ fn check_separator(argument: &Scalar, separator: &Scalar, written: &Expr) -> Sql
     let mut is_constant = true;
     separator.visit(&mut |node| match node {
         Node::Constant(_) | Node::Binary(..) | Node::Convert { .. } => {}
-        Node::Function(call) if matches!(call.function.name, "CHAR" | "NCHAR") => {}
         _ => is_constant = false,
     });
     let is_text = separator.ty.is_character() && !separator.ty.is_max();
@@ -117,7 +107,7 @@ impl Binder<'_> {
         let ty = match function {
             AggregateFunction::Count => SqlType::Int,
             AggregateFunction::CountBig => SqlType::BigInt,
-            AggregateFunction::Sum | AggregateFunction::Avg => sum_type(function, &name, argument.ty)?,
+            AggregateFunction::Sum => sum_type(argument.ty)?,
             AggregateFunction::Min | AggregateFunction::Max | AggregateFunction::StringAgg
                 if argument.ty == SqlType::Variant =>
             {
@@ -125,7 +115,7 @@ impl Binder<'_> {
             }
             AggregateFunction::Min | AggregateFunction::Max => {
                 if argument.ty == SqlType::Bit {
-                    return Err(invalid_operand(&name, argument.ty));
+                    return Err(SqlError::not_supported(format!("{name} of bit")));
                 }
                 argument.ty
             }
@@ -137,7 +127,6 @@ impl Binder<'_> {
         };
         let argument = match function {
             AggregateFunction::Sum => implicit(argument, ty)?,
-            AggregateFunction::Avg => implicit(argument, ty)?,
             AggregateFunction::StringAgg if !argument.ty.is_character() => {
                 implicit(argument, SqlType::NVarChar(Length::Limit(4000)))?
             }

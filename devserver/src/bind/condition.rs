@@ -57,7 +57,7 @@ fn as_list(terms: &[Condition]) -> Option<Condition> {
             _ => return None,
         };
         match of {
-            Some((other, other_collation)) if !other.same_as(column) || other_collation != collation => return None,
+            Some((other, other_collation)) if other != column || other_collation != collation => return None,
             _ => of = Some((column, collation)),
         }
         list.extend(items.iter().cloned());
@@ -132,25 +132,14 @@ impl Binder<'_> {
                 };
                 Ok(negate_if(*negated, Condition::InQuery { value, query: Arc::new(plan), collation }))
             }
-            Predicate::Like { negated, value, pattern, escape } => {
+            Predicate::Like { negated, value, pattern } => {
                 let value = self.bind_text(value)?;
                 let pattern = self.bind_text(pattern)?;
-                let escape = match escape {
-                    Some(escape) => Some(self.bind_text(escape)?),
-                    None => None,
-                };
                 let collation = comparison_collation(&value, &pattern, "like")?;
                 let unicode = value.ty.is_unicode() || pattern.ty.is_unicode();
-                let constant_escape = match &escape {
-                    Some(escape) => escape.as_constant().and_then(Value::as_str).map(Some),
-                    None => Some(None),
-                };
-                let constant_pattern = pattern.as_constant().and_then(Value::as_str);
-                let prepared = match (constant_pattern, constant_escape) {
-                    (Some(pattern), Some(escape)) => Some(Pattern::new(pattern, escape, unicode, collation)?),
-                    _ => None,
-                };
-                let like = LikeCondition { value, pattern, escape, unicode, collation, prepared };
+                let constant = pattern.as_constant().and_then(Value::as_str);
+                let prepared = constant.map(|pattern| Pattern::new(pattern, unicode, collation));
+                let like = LikeCondition { value, pattern, unicode, collation, prepared };
                 Ok(negate_if(*negated, Condition::Like(Box::new(like))))
             }
             Predicate::IsNull { negated, value } => {

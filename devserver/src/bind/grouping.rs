@@ -15,7 +15,7 @@ pub(super) struct Grouping<'g> {
 impl Grouping<'_> {
     fn replacement(&self, scalar: &Scalar, clause: &str) -> SqlResult<Option<Scalar>> {
         for (ordinal, expression) in self.group_by.iter().enumerate() {
-            if expression.same_as(scalar) {
+            if expression == scalar {
                 let node = Node::Column { slot: self.slot, ordinal };
                 return Ok(Some(Scalar { node, ..scalar.clone() }));
             }
@@ -47,7 +47,7 @@ impl Grouping<'_> {
     fn column_name(&self, scalar: &Scalar) -> String {
         for source in self.sources {
             for column in &source.columns {
-                if column.scalar.same_as(scalar) {
+                if column.scalar == *scalar {
                     return format!("{}.{}", source.name, column.name);
                 }
             }

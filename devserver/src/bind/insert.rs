@@ -21,7 +21,7 @@ use crate::value::{self, Collation, SqlType};
 
 impl Binder<'_> {
     pub fn bind_insert(&mut self, insert: &Insert) -> SqlResult<InsertPlan> {
-        self.options = PlanOptions::of(&insert.options)?;
+        self.options = PlanOptions::of(&insert.options);
         self.ctes.clone_from(&insert.ctes);
         let table = self.target_table(&insert.target.name)?;
         let hints = TableHints::of_target(&insert.target.hints)?;

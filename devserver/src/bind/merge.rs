@@ -33,7 +33,7 @@ struct Sides {
 
 impl Binder<'_> {
     pub fn bind_merge(&mut self, merge: &Merge) -> SqlResult<MergePlan> {
-        self.options = PlanOptions::of(&merge.options)?;
+        self.options = PlanOptions::of(&merge.options);
         self.ctes.clone_from(&merge.ctes);
         self.uses = self.uses.max(Uses::OwnTables);
 

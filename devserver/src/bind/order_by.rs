@@ -83,7 +83,7 @@ impl Binder<'_> {
                     let mut named = items.iter().filter(|item| fold(&item.name) == name);
                     match (named.next(), named.next()) {
                         (Some(item), None) => item.scalar.clone(),
-                        (Some(first), Some(second)) if !first.scalar.same_as(&second.scalar) => {
+                        (Some(first), Some(second)) if first.scalar != second.scalar => {
                             return Err(SqlError::new(209, format!("Ambiguous column name '{}'.", column.name)));
                         }
                         (Some(item), Some(_)) => item.scalar.clone(),
@@ -100,7 +100,7 @@ impl Binder<'_> {
             };
             scalar.label.check_resolved()?;
             no_text_or_image(scalar.ty, "ORDER BY")?;
-            let repeated = sort.iter().any(|key| key.scalar.same_as(&scalar) && scalar.column_place().is_some());
+            let repeated = sort.iter().any(|key| key.scalar == scalar && scalar.column_place().is_some());
             if repeated {
                 return Err(SqlError::new(
                     169,

@@ -65,8 +65,14 @@ impl Binder<'_> {
         let mut group_by = Vec::with_capacity(select.group_by.len());
         for expr in &select.group_by {
             let scalar = self.without_next_value(|binder| binder.bind_expr(expr))?;
-            let mut has_subquery = false;
-            scalar.visit(&mut |node| has_subquery |= matches!(node, Node::Subquery(_)));
+            let (mut has_subquery, mut has_function) = (false, false);
+            scalar.visit(&mut |node| {
+                has_subquery |= matches!(node, Node::Subquery(_));
+                has_function |= matches!(node, Node::UserFunction { .. });
+            });
+            if has_function {
+                return Err(SqlError::not_supported("GROUP BY a user-defined function"));
+            }
             if has_subquery {
                 return Err(SqlError::new(
                     144,
@@ -145,7 +151,7 @@ impl Binder<'_> {
                 if scalar.slots() & base_slots == 0 {
                     continue;
                 }
-                if !group_by.iter().any(|expression| expression.same_as(scalar)) {
+                if !group_by.contains(scalar) {
                     return Err(grouping.not_grouped(scalar, "select list"));
                 }
                 kept |= scalar.slots();
@@ -159,7 +165,7 @@ impl Binder<'_> {
         if select.distinct {
             items.iter().try_for_each(|item| no_text_or_image(item.scalar.ty, "DISTINCT"))?;
             for key in &sort {
-                if !items.iter().any(|item| item.scalar.same_as(&key.scalar)) {
+                if !items.iter().any(|item| item.scalar == key.scalar) {
                     return Err(SqlError::new(
                         145,
                         "ORDER BY items must appear in the select list if SELECT DISTINCT is specified.",

@@ -15,9 +15,6 @@ use crate::plan::relation::Relation;
 use crate::storage::fold;
 use crate::tsql::ast::{Cte, Ident, JoinKind, QueryBody, SetOperator, TableSource};
 
-/// How often the members run if MAXRECURSION does not say otherwise.
-pub const DEFAULT_LIMIT: u32 = 100;
-
 /// How a query mentions a CTE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Mention {
@@ -123,8 +120,7 @@ impl Binder<'_> {
         });
         let members = self.bind_members(cte, &all[first_member..], &columns);
         self.recursions.pop();
-        let limit = self.options.max_recursion.unwrap_or(DEFAULT_LIMIT);
-        let plan = RecursivePlan { anchors, members: members?, working, limit };
+        let plan = RecursivePlan { anchors, members: members?, working };
         Ok(BoundQuery::Plan(Box::new(QueryPlan { columns, body: Body::Recursive(Box::new(plan)), outer_slots: 0 })))
     }
 

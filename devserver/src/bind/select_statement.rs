@@ -16,7 +16,7 @@ pub(super) fn bind_select_statement(
     binder: &mut Binder<'_>,
     select: &SelectStatement,
 ) -> SqlResult<SelectStatementPlan> {
-    binder.options = PlanOptions::of(&select.options)?;
+    binder.options = PlanOptions::of(&select.options);
     binder.ctes.clone_from(&select.ctes);
     let bound = binder.bind_query(&select.query, true)?;
     if binder.uses == Uses::Nothing {
@@ -61,7 +61,7 @@ fn slots_after_sort(select: &SelectPlan) -> Option<Vec<usize>> {
 fn result_order(bound: &BoundQuery) -> Vec<u16> {
     let positions: Option<Vec<usize>> = match bound {
         BoundQuery::Block(block) => {
-            let place = |key: &SortKey| block.items.iter().position(|item| item.scalar.same_as(&key.scalar));
+            let place = |key: &SortKey| block.items.iter().position(|item| item.scalar == key.scalar);
             block.sort.iter().map(place).collect()
         }
         BoundQuery::Plan(plan) => match &plan.body {

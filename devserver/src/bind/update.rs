@@ -55,7 +55,7 @@ impl Binder<'_> {
     }
 
     pub fn bind_update(&mut self, update: &Update) -> SqlResult<UpdatePlan> {
-        self.options = PlanOptions::of(&update.options)?;
+        self.options = PlanOptions::of(&update.options);
         self.ctes.clone_from(&update.ctes);
         self.uses = self.uses.max(Uses::OwnTables);
         self.scopes.push(QueryScope::new());
@@ -243,7 +243,7 @@ impl Binder<'_> {
     }
 
     pub fn bind_delete(&mut self, delete: &Delete) -> SqlResult<DeletePlan> {
-        self.options = PlanOptions::of(&delete.options)?;
+        self.options = PlanOptions::of(&delete.options);
         self.ctes.clone_from(&delete.ctes);
         self.uses = self.uses.max(Uses::OwnTables);
         self.scopes.push(QueryScope::new());

@@ -242,7 +242,7 @@ fn condition(predicate: &Predicate) -> Option<String> {
                 list.iter().rev().map(|item| comparison(CompareOp::Equal, value, item)).collect();
             Some(terms?.join(" OR "))
         }
-        Predicate::Like { negated, value, pattern, escape: None } => {
+        Predicate::Like { negated, value, pattern } => {
             let not = if *negated { "NOT " } else { "" };
             Some(format!("{not}{} like {}", simple(value)?, simple(pattern)?))
         }

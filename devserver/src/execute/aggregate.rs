@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use crate::error::{SqlError, SqlResult};
 use crate::execute::frame::{Emit, Flow, Frame, Run, SavedRows};
 use crate::plan::query::{AggregateCall, AggregateFunction, AggregateOperator};
-use crate::value::{self, BinaryOp, SqlType, Value, compare, encode_key};
+use crate::value::{self, BinaryOp, Value, compare, encode_key};
 
 /// The running state of one aggregate over one group.
 #[derive(Clone)]
@@ -47,7 +47,7 @@ impl<'c> Accumulator<'c> {
         self.count += 1;
         match self.call.function {
             AggregateFunction::Count | AggregateFunction::CountBig => {}
-            AggregateFunction::Sum | AggregateFunction::Avg => {
+            AggregateFunction::Sum => {
                 self.total = match std::mem::replace(&mut self.total, Value::Null) {
                     Value::Null => value,
                     total => value::binary(BinaryOp::Add, &total, self.call.ty, &value, self.call.ty, self.call.ty)?,
@@ -85,12 +85,6 @@ impl<'c> Accumulator<'c> {
             },
             AggregateFunction::CountBig => Ok(Value::BigInt(self.count)),
             AggregateFunction::Sum | AggregateFunction::Min | AggregateFunction::Max => Ok(self.total),
-            AggregateFunction::Avg => {
-                if self.total.is_null() {
-                    return Ok(Value::Null);
-                }
-                average(&self.total, self.call.ty, self.count)
-            }
             AggregateFunction::StringAgg => {
                 if self.texts.is_empty() {
                     return Ok(Value::Null);
@@ -106,14 +100,6 @@ impl<'c> Accumulator<'c> {
             }
         }
     }
-}
-
-/// `total / count` in the type of the total: integers are cut, decimals keep their scale.
-fn average(total: &Value, ty: SqlType, count: i64) -> SqlResult<Value> {
-    let count_type = SqlType::BigInt;
-    let quotient_type = value::binary_type(BinaryOp::Divide, ty, count_type)?;
-    let quotient = value::binary(BinaryOp::Divide, total, ty, &Value::BigInt(count), count_type, quotient_type)?;
-    value::convert(quotient, quotient_type, ty, None, false)
 }
 
 /// `input`: what gives the rows.

@@ -268,14 +268,6 @@ impl LikeCondition {
         }
         let pattern = self.pattern.eval(run, frame)?;
         let Some(pattern) = pattern.as_str() else { return Ok(None) };
-        let escape = match &self.escape {
-            Some(escape) => match escape.eval(run, frame)? {
-                Value::Null => return Ok(None),
-                escape => Some(escape),
-            },
-            None => None,
-        };
-        let escape = escape.as_ref().and_then(|escape| escape.as_str());
-        Ok(Some(Pattern::new(pattern, escape, self.unicode, self.collation)?.matches(text)))
+        Ok(Some(Pattern::new(pattern, self.unicode, self.collation).matches(text)))
     }
 }

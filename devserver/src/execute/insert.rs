@@ -29,10 +29,9 @@ pub fn run_insert(
 ) -> SqlResult<StatementResult> {
     let schema = &plan.target.table.schema;
     check_all_writable(run, schema, &plan.output)?;
-    if plan.hints.table || plan.hints.page {
+    if plan.hints.table {
         let table = run.table_id(plan.target.table.place);
         let storage = run.storage()?;
-        plan.hints.check_pages(storage.latch.table(table))?;
         storage.latch.lock_table(&mut storage.tx, table, LockMode::Exclusive, true)?;
     }
     let rows = rows_to_insert(plan, executed, run, frame)?;

@@ -7,6 +7,9 @@ use crate::error::{SqlError, SqlResult};
 use crate::execute::frame::{EmitRow, Flow, Frame, Run, Values};
 use crate::plan::query::{QueryPlan, RecursivePlan};
 
+/// How often the members run, without OPTION (MAXRECURSION).
+const MAX_RECURSION: u32 = 100;
+
 /// Computes the rows level by level.
 ///
 /// `run_query`: how a query is run.
@@ -26,13 +29,10 @@ pub fn run(
     }
     let mut depth = 0;
     while !level.is_empty() {
-        if plan.limit > 0 && depth > plan.limit {
+        if depth > MAX_RECURSION {
             return Err(SqlError::new(
                 530,
-                format!(
-                    "The statement terminated. The maximum recursion {} has been exhausted before statement completion.",
-                    plan.limit
-                ),
+                "The statement terminated. The maximum recursion 100 has been exhausted before statement completion.",
             ));
         }
         for row in &level {

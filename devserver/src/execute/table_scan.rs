@@ -50,7 +50,6 @@ pub fn open_scan(
     if scan.table.schema.lifetime == Lifetime::Permanent {
         storage.latch.use_data(&mut storage.tx, isolation == IsolationLevel::Snapshot, &database.name)?;
     }
-    scan.hints.check_pages(storage.latch.table(table))?;
     let has_versions = storage.latch.reads_committed_snapshot();
     let locks = scan.hints.lock_plan(isolation, has_versions, scan.access)?;
     Scan::open(&mut storage.latch, &mut storage.tx, table, index, range, scan.direction, locks, covering)

@@ -167,17 +167,9 @@ fn hinted_index(schema: &TableSchema, index: &IndexRef) -> SqlResult<IndexId> {
         // 0 is a scan of the clustered index or heap, 1 the clustered index.
         IndexRef::Number(0) => Ok(schema.row_index()),
         IndexRef::Number(number) => {
-            let id = IndexId::try_from(*number).ok().and_then(|id| schema.index(id));
-            match id {
-                Some(index) => Ok(index.id),
-                None => Err(SqlError::new(
-                    307,
-                    format!(
-                        "Index ID {number} on table '{}.{}' (specified in the FROM clause) does not exist.",
-                        schema.schema, schema.name
-                    ),
-                )),
-            }
+            let index = IndexId::try_from(*number).ok().and_then(|id| schema.index(id));
+            let refusal = || SqlError::not_supported(format!("a hint of the index {number}, which is not there"));
+            index.map(|index| index.id).ok_or_else(refusal)
         }
     }
 }

@@ -1,6 +1,5 @@
 //! What OPTION (…) asks of a plan.
 
-use crate::error::{SqlError, SqlResult};
 use crate::tsql::ast::QueryHint;
 
 /// Options of a statement that bear on its plan.
@@ -8,13 +7,12 @@ use crate::tsql::ast::QueryHint;
 pub struct PlanOptions {
     pub force_order: bool,
     pub loop_joins: bool,
-    pub max_recursion: Option<u32>,
     /// OPTION (RECOMPILE): the values of variables are known to the plan.
     pub recompile: bool,
 }
 
 impl PlanOptions {
-    pub fn of(hints: &[QueryHint]) -> SqlResult<PlanOptions> {
+    pub fn of(hints: &[QueryHint]) -> PlanOptions {
         let mut options = PlanOptions::default();
         for hint in hints {
             match hint {
@@ -28,18 +26,8 @@ impl PlanOptions {
                 | QueryHint::KeepFixedPlan
                 | QueryHint::OptimizeForUnknown
                 | QueryHint::OptimizeFor(_) => {}
-                QueryHint::MaxRecursion(limit @ 32_768..) => {
-                    return Err(SqlError::new(
-                        310,
-                        format!(
-                            "The value {limit} specified for the MAXRECURSION option exceeds the allowed maximum of 32767."
-                        ),
-                    )
-                    .severity(15));
-                }
-                QueryHint::MaxRecursion(limit) => options.max_recursion = Some(*limit),
             }
         }
-        Ok(options)
+        options
     }
 }

@@ -43,6 +43,13 @@ pub struct QueryPlan {
     pub outer_slots: SlotSet,
 }
 
+/// No two queries are the same where expressions are compared.
+impl PartialEq for QueryPlan {
+    fn eq(&self, _: &QueryPlan) -> bool {
+        false
+    }
+}
+
 #[derive(Debug)]
 pub enum Body {
     Select(Box<SelectPlan>),
@@ -290,7 +297,6 @@ pub enum AggregateFunction {
     Count,
     CountBig,
     Sum,
-    Avg,
     Min,
     Max,
     StringAgg,
@@ -302,8 +308,6 @@ pub struct RecursivePlan {
     pub members: Vec<QueryPlan>,
     /// Under which number the rows found last stand in [`crate::execute::frame::Frame::derived`].
     pub working: usize,
-    /// 0: without limit.
-    pub limit: u32,
 }
 
 pub const NEGATIVE_TOP: (i32, &str) = (127, "A TOP N or FETCH rowcount value may not be negative.");

@@ -28,8 +28,9 @@ pub fn comparison_collation(left: &Scalar, right: &Scalar, operation: &str) -> S
     }
 }
 
-/// An expression with what is known of its result.
-#[derive(Debug, Clone)]
+/// An expression with what is known of its result. Two are equal if they compute the same thing from the same columns: so
+/// GROUP BY recognises its expressions.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Scalar {
     pub node: Node,
     pub ty: SqlType,
@@ -37,7 +38,7 @@ pub struct Scalar {
     pub label: CollationLabel,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Node {
     Constant(Value),
     /// A column of the row that stands in a slot of the statement.
@@ -112,7 +113,7 @@ impl Node {
 }
 
 /// A call of a function that depends on its arguments (and the clock) only.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 pub struct FunctionNode {
     pub function: &'static Builtin,
     pub arguments: Vec<Scalar>,
@@ -131,7 +132,7 @@ impl std::fmt::Debug for FunctionNode {
 pub use crate::tsql::ast::CompareOp;
 
 /// A bound search condition.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Condition {
     And(Vec<Condition>),
     Or(Vec<Condition>),
@@ -160,11 +161,10 @@ pub enum Condition {
     Exists(Arc<QueryPlan>),
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct LikeCondition {
     pub value: Scalar,
     pub pattern: Scalar,
-    pub escape: Option<Scalar>,
     /// One side is of a Unicode type, which changes how trailing blanks count.
     pub unicode: bool,
     pub collation: Collation,
@@ -324,56 +324,6 @@ impl Scalar {
         }
         Ok(())
     }
-
-    /// Whether two expressions compute the same thing from the same columns: as GROUP BY recognises its expressions.
-    /// Subqueries and system functions are never the same.
-    pub fn same_as(&self, other: &Scalar) -> bool {
-        if self.ty != other.ty {
-            return false;
-        }
-        match (&self.node, &other.node) {
-            (Node::Constant(a), Node::Constant(b)) => a == b,
-            (Node::Column { slot: a, ordinal: b }, Node::Column { slot: c, ordinal: d }) => a == c && b == d,
-            (Node::Computed { slot: a, ordinal: b, .. }, Node::Computed { slot: c, ordinal: d, .. }) => {
-                a == c && b == d
-            }
-            (Node::Variable(a), Node::Variable(b)) => a == b,
-            (Node::UserFunction { id: a, arguments, .. }, Node::UserFunction { id: b, arguments: others, .. }) => {
-                a == b && arguments.iter().zip(others).all(|(argument, other)| argument.same_as(other))
-            }
-            (Node::Unary(op, a), Node::Unary(other_op, b)) => op == other_op && a.same_as(b),
-            (Node::Binary(op, a, b), Node::Binary(other_op, c, d)) => op == other_op && a.same_as(c) && b.same_as(d),
-            (Node::Convert { operand: a, style: None, .. }, Node::Convert { operand: b, style: None, .. }) => {
-                a.same_as(b)
-            }
-            (Node::Coalesce(a), Node::Coalesce(b)) => all_same(a, b),
-            (Node::Function(a), Node::Function(b)) => {
-                std::ptr::eq(a.function, b.function)
-                    && a.date_part == b.date_part
-                    && all_same(&a.arguments, &b.arguments)
-            }
-            (
-                Node::Case { branches: a, otherwise: otherwise_a },
-                Node::Case { branches: b, otherwise: otherwise_b },
-            ) => {
-                let same_otherwise = match (otherwise_a, otherwise_b) {
-                    (None, None) => true,
-                    (Some(a), Some(b)) => a.same_as(b),
-                    _ => false,
-                };
-                same_otherwise
-                    && a.len() == b.len()
-                    && a.iter()
-                        .zip(b)
-                        .all(|((when_a, then_a), (when_b, then_b))| when_a.same_as(when_b) && then_a.same_as(then_b))
-            }
-            _ => false,
-        }
-    }
-}
-
-fn all_same(a: &[Scalar], b: &[Scalar]) -> bool {
-    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.same_as(b))
 }
 
 impl Condition {
@@ -409,9 +359,6 @@ impl Condition {
             Condition::Like(like) => {
                 like.value.visit(f);
                 like.pattern.visit(f);
-                if let Some(escape) = &like.escape {
-                    escape.visit(f);
-                }
             }
             Condition::IsNull(value) => value.visit(f),
             Condition::Exists(query) => f(&Node::Subquery(Arc::clone(query))),
@@ -441,32 +388,11 @@ impl Condition {
             Condition::Like(like) => {
                 like.value.replace(f)?;
                 like.pattern.replace(f)?;
-                if let Some(escape) = &mut like.escape {
-                    escape.replace(f)?;
-                }
             }
             Condition::IsNull(value) => value.replace(f)?,
             Condition::Exists(_) => {}
         }
         Ok(())
-    }
-
-    fn same_as(&self, other: &Condition) -> bool {
-        match (self, other) {
-            (Condition::And(a), Condition::And(b)) | (Condition::Or(a), Condition::Or(b)) => {
-                a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.same_as(b))
-            }
-            (Condition::Not(a), Condition::Not(b)) => a.same_as(b),
-            (
-                Condition::Compare { op: op_a, left: a, right: b, .. },
-                Condition::Compare { op: op_b, left: c, right: d, .. },
-            ) => op_a == op_b && a.same_as(c) && b.same_as(d),
-            (Condition::IsNull(a), Condition::IsNull(b)) => a.same_as(b),
-            (Condition::InList { value: a, list: b, .. }, Condition::InList { value: c, list: d, .. }) => {
-                a.same_as(c) && all_same(b, d)
-            }
-            _ => false,
-        }
     }
 
     /// Splits conditions joined by AND.

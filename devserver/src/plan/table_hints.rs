@@ -3,7 +3,7 @@
 //! Source: "Table hints" (MicrosoftDocs/sql-docs, docs/t-sql/queries/hints-transact-sql-table.md).
 
 use crate::error::{SqlError, SqlResult};
-use crate::storage::{LockMode, LockPlan, ReadVersion, RowLock, Table};
+use crate::storage::{LockMode, LockPlan, ReadVersion, RowLock};
 use crate::tsql::ast::{Ident, IndexRef, IsolationLevel, TableHint};
 
 /// The hints of one table, sorted by what they bear on.
@@ -18,11 +18,8 @@ pub struct TableHints {
     /// XLOCK: not only TABLOCKX.
     pub exclusive_rows: bool,
     pub table: bool,
-    /// PAGLOCK: taken for a table lock where the table has one page only; see `Table::is_one_page`.
-    pub page: bool,
-    /// ROWLOCK, PAGLOCK, TABLOCK or TABLOCKX.
+    /// ROWLOCK, TABLOCK or TABLOCKX.
     pub granularity: Option<TableHint>,
-    pub no_wait: bool,
     pub index: Option<IndexRef>,
     pub force_seek: bool,
     /// FORCESEEK (index (columns)).
@@ -90,14 +87,9 @@ impl TableHints {
                 }
                 TableHint::RepeatableRead => result.set_isolation(IsolationLevel::RepeatableRead)?,
                 TableHint::Serializable | TableHint::HoldLock => result.set_isolation(IsolationLevel::Serializable)?,
-                TableHint::Snapshot => return Err(SqlError::not_supported("the table hint SNAPSHOT")),
                 TableHint::ReadPast => result.readpast = true,
                 // Row locks are the only ones the dev server takes by itself.
                 TableHint::RowLock => result.set_granularity(TableHint::RowLock)?,
-                TableHint::PagLock => {
-                    result.set_granularity(TableHint::PagLock)?;
-                    result.page = true;
-                }
                 TableHint::TabLock => {
                     result.set_granularity(TableHint::TabLock)?;
                     result.table = true;
@@ -112,8 +104,6 @@ impl TableHints {
                     result.exclusive = true;
                     result.exclusive_rows = true;
                 }
-                TableHint::NoWait => result.no_wait = true,
-                TableHint::NoExpand => return Err(SqlError::not_supported("the table hint NOEXPAND")),
                 TableHint::ForceSeek(place) => {
                     result.force_seek = true;
                     if let Some((index, columns)) = place {
@@ -144,9 +134,6 @@ impl TableHints {
         if self.readpast && unlocked {
             return Err(readpast_not_allowed());
         }
-        if self.page && self.update {
-            return Err(SqlError::not_supported("PAGLOCK together with UPDLOCK"));
-        }
         Ok(())
     }
 
@@ -170,8 +157,6 @@ impl TableHints {
         self.exclusive |= target.exclusive;
         self.exclusive_rows |= target.exclusive_rows;
         self.table |= target.table;
-        self.page |= target.page;
-        self.no_wait |= target.no_wait;
         self.check_locks()
     }
 
@@ -182,14 +167,6 @@ impl TableHints {
     pub fn check_target_in_from(&self, is_in_from: bool) -> SqlResult<()> {
         if !self.seek_columns.is_empty() && !is_in_from {
             return Err(not_for_targets());
-        }
-        Ok(())
-    }
-
-    /// Whether they can be followed for a table: PAGLOCK only where its one page is all there is.
-    pub fn check_pages(&self, table: Option<&Table>) -> SqlResult<()> {
-        if self.page && !table.is_some_and(Table::is_one_page) {
-            return Err(SqlError::not_supported("PAGLOCK on a table of several pages or indexes"));
         }
         Ok(())
     }
@@ -239,18 +216,12 @@ impl TableHints {
             level = session;
         }
         let changes = access == Access::Change;
-        let wants_locks = self.update || self.exclusive || self.table || self.page;
-        // A read that locks the rows of its snapshot.
-        let locks_snapshot = level == IsolationLevel::Snapshot
-            && !changes
-            && (self.update || self.exclusive)
-            && !self.table
-            && !self.page;
+        let wants_locks = self.update || self.exclusive || self.table;
         if self.readpast && session == IsolationLevel::Snapshot && self.isolation == Some(IsolationLevel::Serializable)
         {
             return Err(SqlError::not_supported("READPAST with HOLDLOCK under SNAPSHOT isolation"));
         }
-        if self.readpast && !locks_snapshot {
+        if self.readpast {
             self.check_readpast(level, versions)?;
         }
         let plan = LockPlan {
@@ -258,16 +229,10 @@ impl TableHints {
             row: RowLock::None,
             hold: false,
             readpast: self.readpast,
-            no_wait: self.no_wait,
             read: ReadVersion::Current,
             keep_rejected: false,
             serializable: false,
         };
-        if locks_snapshot {
-            let row = if self.exclusive { RowLock::Exclusive } else { RowLock::Update };
-            let table_mode = LockMode::IntentExclusive;
-            return Ok(LockPlan { table_mode, row, hold: true, read: ReadVersion::Transaction, ..plan });
-        }
         if session == IsolationLevel::Snapshot && (changes || wants_locks) && (self.isolation.is_some() || wants_locks)
         {
             return Err(SqlError::not_supported("locking hints under SNAPSHOT isolation"));
@@ -286,7 +251,7 @@ impl TableHints {
         }
         let serializable = level == IsolationLevel::Serializable;
         let holds_reads = serializable || level == IsolationLevel::RepeatableRead;
-        let (table_mode, row, hold) = if self.table || self.page {
+        let (table_mode, row, hold) = if self.table {
             // "If UPDLOCK is combined with TABLOCK, … an exclusive (X) lock is taken instead."
             if self.exclusive || self.update || changes {
                 (LockMode::Exclusive, RowLock::None, true)

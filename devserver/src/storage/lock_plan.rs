@@ -46,8 +46,6 @@ pub struct LockPlan {
     pub hold: bool,
     /// READPAST: skip what is locked.
     pub readpast: bool,
-    /// NOWAIT: as `SET LOCK_TIMEOUT 0`, for this table.
-    pub no_wait: bool,
     /// What is read: the rows as they are, or as a snapshot has them, which takes no locks.
     pub read: ReadVersion,
     /// REPEATABLE READ and above: rows that were read stay locked even if they do not qualify.

@@ -53,12 +53,6 @@ impl Row {
         })
     }
 
-    /// The bytes it takes, at most a few more than that. A long value counts as a page.
-    pub(super) fn size(&self) -> usize {
-        let beside = self.long.iter().flat_map(|long| long.iter());
-        self.bytes.len() * 2 + beside.map(size_beside).sum::<usize>()
-    }
-
     /// The value of one column.
     pub fn get(&self, schema: &TableSchema, column: usize) -> Value {
         let mut reader = Reader::new(self);
@@ -105,21 +99,6 @@ impl Row {
         }
         values
     }
-}
-
-/// "The maximum length of sql_variant is 8016 bytes. This includes both the base type information and the base type
-/// value. The maximum length of the actual base type value is 8,000 bytes." Source: "sql_variant"
-/// (MicrosoftDocs/sql-docs, docs/t-sql/data-types/sql-variant-transact-sql.md).
-const VARIANT_BASE: usize = 16;
-
-/// What a value beside the block counts for: see [`Row::size`].
-fn size_beside(value: &Value) -> usize {
-    let Value::Variant(variant) = value else { return 8_192 };
-    let bytes = match &variant.value {
-        Value::String(text) => text.len() * 2,
-        _ => variant.base.max_bytes().unwrap_or(0),
-    };
-    VARIANT_BASE + bytes
 }
 
 /// Whether a decimal of this precision fits into eight bytes.

@@ -7,14 +7,13 @@
 
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::database::Latch;
 use super::key::Key;
 use super::lock_plan::{LockPlan, serializable_heap_mode};
 use super::locks::mode::LockMode;
 use super::locks::resource::{IndexId, LockOwner, ObjectId, Resource};
-use super::locks::wait::{Answer, lock_timeout};
+use super::locks::wait::Answer;
 use super::own_tables::is_own;
 use super::range::{Direction, SeekRange, index_is_gone, is_empty};
 use super::row::Row;
@@ -114,10 +113,9 @@ impl Scan {
         plan: LockPlan,
         covering: bool,
     ) -> SqlResult<Scan> {
-        let timeout = if plan.no_wait { Some(Duration::ZERO) } else { tx.lock_timeout };
         let table_mode =
             if plan.serializable && index == HEAP { serializable_heap_mode(plan) } else { plan.table_mode };
-        latch.lock_table_within(tx, table, table_mode, plan.hold, timeout)?;
+        latch.lock_table(tx, table, table_mode, plan.hold)?;
         let schema = latch.schema_of(table)?;
         let row_mode = plan.row.mode().filter(|_| schema.lifetime.is_shared());
         let mut scan = Scan {
@@ -422,9 +420,6 @@ impl Scan {
         }
         if self.plan.readpast {
             return Ok(Attempt::Skip);
-        }
-        if self.plan.no_wait {
-            return Err(lock_timeout());
         }
         let timeout = tx.lock_timeout;
         let grant = latch.acquire(tx, LockOwner::Transaction, resource, mode, timeout)?;

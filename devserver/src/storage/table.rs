@@ -15,15 +15,6 @@ use super::tree::Tree;
 use crate::error::SqlResult;
 use crate::value::Value;
 
-/// What a page holds for certain: of 8,096 bytes for rows as much as leaves room for another one of usual size.
-///
-/// Source: "Pages and extents architecture guide" (MicrosoftDocs/sql-docs,
-/// docs/relational-databases/pages-and-extents-architecture-guide.md).
-const PAGE_BYTES: usize = 7_000;
-/// A row's header, its place in the page's table of rows, and more than the lengths of its columns differ here.
-const ROW_OVERHEAD: usize = 24;
-const MAX_ROWS_OF_A_PAGE: usize = PAGE_BYTES / ROW_OVERHEAD;
-
 /// A stored row, or what is left of it until its deletion commits.
 #[derive(Debug, Clone)]
 pub(super) struct Record {
@@ -119,15 +110,6 @@ impl Table {
             return (index == self.schema.row_index()).then_some(self.live);
         }
         self.tree(index).map(|tree| tree.live)
-    }
-
-    /// Whether SQL Server would have the whole table on one page: few bytes, no further index.
-    pub fn is_one_page(&self) -> bool {
-        if !self.indexes.is_empty() || self.rows.len() > MAX_ROWS_OF_A_PAGE {
-            return false;
-        }
-        let bytes: usize = self.rows.iter().map(|(_, record)| record.row.size() + ROW_OVERHEAD).sum();
-        bytes <= PAGE_BYTES
     }
 
     pub(super) fn tree(&self, index: IndexId) -> Option<&IndexTree> {

@@ -1,7 +1,6 @@
 //! Locks on whole tables, asked for or escalated to.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::database::Latch;
 use super::locks::mode::LockMode;
@@ -25,17 +24,6 @@ impl Latch<'_> {
     ///
     /// 1222 (lock timeout), 1205 (deadlock victim), 3617 (cancelled), 596 (the server stops).
     pub fn lock_table(&mut self, tx: &mut Transaction, table: ObjectId, mode: LockMode, hold: bool) -> SqlResult<()> {
-        self.lock_table_within(tx, table, mode, hold, tx.lock_timeout)
-    }
-
-    pub(super) fn lock_table_within(
-        &mut self,
-        tx: &mut Transaction,
-        table: ObjectId,
-        mode: LockMode,
-        hold: bool,
-        timeout: Option<Duration>,
-    ) -> SqlResult<()> {
         if is_own(table) {
             return Ok(());
         }
@@ -47,7 +35,7 @@ impl Latch<'_> {
             return Ok(());
         }
         let resource = Resource::Table(table);
-        self.acquire(tx, LockOwner::Transaction, resource, mode, timeout)?;
+        self.acquire(tx, LockOwner::Transaction, resource, mode, tx.lock_timeout)?;
         tx.locks_whole_tables |=
             !matches!(mode, LockMode::SchemaStability | LockMode::IntentShared | LockMode::IntentExclusive);
         if mode.covers(LockMode::IntentExclusive) {

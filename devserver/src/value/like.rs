@@ -3,17 +3,16 @@
 //! A pattern is taken apart once into steps over UTF-16 units, in the form in which the collation compares them,
 //! and then matched against any number of texts. Source: docs/t-sql/language-elements/like-transact-sql.md.
 
-use crate::error::{SqlError, SqlResult};
 use crate::value::collation::Collation;
 use crate::value::units::units;
 
 /// A LIKE pattern, made ready once.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Pattern {
     steps: Vec<Step>,
     collation: Collation,
     trailing_blanks_count: bool,
-    /// A pattern that ends in its escape character matches nothing.
+    /// A pattern that ends in an open bracket matches nothing.
     is_void: bool,
 }
 
@@ -32,30 +31,13 @@ enum Step {
 }
 
 impl Pattern {
-    /// Takes a pattern apart. `escape` is the value of ESCAPE. `unicode` says whether any operand of LIKE is `nchar`
-    /// or `nvarchar`: only then do blanks at the end of the text count.
-    ///
-    /// # Errors
-    /// 506 if the escape is not one character.
-    pub fn new(pattern: &str, escape: Option<&str>, unicode: bool, collation: Collation) -> SqlResult<Pattern> {
-        let escape = match escape {
-            None => None,
-            Some(text) => {
-                let mut text_units = units(text);
-                match (text_units.next(), text_units.next()) {
-                    (Some(only), None) => Some(only),
-                    _ => {
-                        let message =
-                            format!("The invalid escape character \"{text}\" was specified in a LIKE predicate.");
-                        return Err(SqlError::new(506, message));
-                    }
-                }
-            }
-        };
+    /// Takes a pattern apart. `unicode` says whether any operand of LIKE is `nchar` or `nvarchar`: only then do blanks at
+    /// the end of the text count.
+    pub fn new(pattern: &str, unicode: bool, collation: Collation) -> Pattern {
         let pattern: Vec<u16> = units(pattern).collect();
-        let parsed = parse(&pattern, escape, collation);
+        let parsed = parse(&pattern, collation);
         let is_void = parsed.is_none();
-        Ok(Pattern { steps: parsed.unwrap_or_default(), collation, trailing_blanks_count: unicode, is_void })
+        Pattern { steps: parsed.unwrap_or_default(), collation, trailing_blanks_count: unicode, is_void }
     }
 
     /// Whether the whole text matches.
@@ -122,8 +104,8 @@ fn matches_unit(step: &Step, unit: u16, collation: Collation) -> bool {
     }
 }
 
-/// None if the pattern ends in the escape character or in an open bracket: it matches nothing.
-fn parse(units: &[u16], escape: Option<u16>, collation: Collation) -> Option<Vec<Step>> {
+/// None if the pattern ends in an open bracket: it matches nothing.
+fn parse(units: &[u16], collation: Collation) -> Option<Vec<Step>> {
     const PERCENT: u16 = b'%' as u16;
     const UNDERSCORE: u16 = b'_' as u16;
     const OPEN: u16 = b'[' as u16;
@@ -132,16 +114,11 @@ fn parse(units: &[u16], escape: Option<u16>, collation: Collation) -> Option<Vec
     while at < units.len() {
         let unit = units[at];
         at += 1;
-        if Some(unit) == escape {
-            steps.push(Step::Unit(collation.fold(*units.get(at)?)));
-            at += 1;
-            continue;
-        }
         match unit {
             PERCENT => steps.push(Step::AnyText),
             UNDERSCORE => steps.push(Step::AnyUnit),
             OPEN => {
-                let (set, length) = parse_set(&units[at..], escape, collation)?;
+                let (set, length) = parse_set(&units[at..], collation)?;
                 steps.push(set);
                 at += length;
             }
@@ -152,38 +129,27 @@ fn parse(units: &[u16], escape: Option<u16>, collation: Collation) -> Option<Vec
 }
 
 /// What stands between brackets, and how many units that is with the closing one.
-fn parse_set(units: &[u16], escape: Option<u16>, collation: Collation) -> Option<(Step, usize)> {
+fn parse_set(units: &[u16], collation: Collation) -> Option<(Step, usize)> {
     const CARET: u16 = b'^' as u16;
     const CLOSE: u16 = b']' as u16;
     const HYPHEN: u16 = b'-' as u16;
     let negated = units.first() == Some(&CARET);
     let mut at = usize::from(negated);
     let mut ranges: Vec<(u16, u16)> = Vec::new();
-    // A unit, and whether it was escaped and so has lost its special meaning.
-    let next = |at: &mut usize| -> Option<(u16, bool)> {
-        let unit = *units.get(*at)?;
-        *at += 1;
-        if Some(unit) == escape {
-            let escaped = *units.get(*at)?;
-            *at += 1;
-            return Some((escaped, true));
-        }
-        Some((unit, false))
-    };
     loop {
-        let (unit, escaped) = next(&mut at)?;
-        if unit == CLOSE && !escaped {
+        let unit = *units.get(at)?;
+        at += 1;
+        if unit == CLOSE {
             return Some((Step::Set { ranges, negated }, at));
         }
-        let is_range = units.get(at) == Some(&HYPHEN) && units.get(at + 1).is_some_and(|&after| after != CLOSE);
         let from = collation.fold(unit);
+        let is_range = units.get(at) == Some(&HYPHEN) && units.get(at + 1).is_some_and(|&after| after != CLOSE);
         if !is_range {
             ranges.push((from, from));
             continue;
         }
-        at += 1;
-        let (last, _) = next(&mut at)?;
-        ranges.push((from, collation.fold(last)));
+        ranges.push((from, collation.fold(units[at + 1])));
+        at += 2;
     }
 }
 
@@ -192,11 +158,7 @@ mod tests {
     use super::*;
 
     fn like(text: &str, pattern: &str) -> bool {
-        Pattern::new(pattern, None, true, Collation::default()).unwrap().matches(text)
-    }
-
-    fn like_escape(text: &str, pattern: &str, escape: &str) -> bool {
-        Pattern::new(pattern, Some(escape), true, Collation::default()).unwrap().matches(text)
+        Pattern::new(pattern, true, Collation::default()).matches(text)
     }
 
     // The tables and examples of docs/t-sql/language-elements/like-transact-sql.md
@@ -227,32 +189,22 @@ mod tests {
     }
 
     #[test]
-    fn escapes() {
-        assert!(like_escape("Discount is 10-15% off", "%10-15!% off%", "!"));
-        assert!(!like_escape("Discount is 10-155 off", "%10-15!% off%", "!"));
-        assert!(like_escape("a]", "a[!]]", "!"));
-        assert!(!like_escape("a!", "a!", "!"));
-        assert_eq!(Pattern::new("a", Some("ab"), false, Collation::default()).unwrap_err().number, 506);
-    }
-
-    #[test]
     fn blanks_at_the_end_count_in_unicode_text_only() {
         let text = "Robert King    ";
-        assert!(Pattern::new("% King", None, false, Collation::default()).unwrap().matches(text));
-        assert!(!Pattern::new("% King", None, true, Collation::default()).unwrap().matches(text));
+        assert!(Pattern::new("% King", false, Collation::default()).matches(text));
+        assert!(!Pattern::new("% King", true, Collation::default()).matches(text));
     }
 
     #[test]
     fn binary_collations_tell_cases_apart() {
-        let pattern = Pattern::new("A%", None, true, Collation::Latin1General100Bin2).unwrap();
+        let pattern = Pattern::new("A%", true, Collation::Latin1General100Bin2);
         assert!(pattern.matches("Ab") && !pattern.matches("ab"));
     }
 
     // docs/t-sql/functions/patindex-transact-sql.md
     #[test]
     fn places() {
-        let find =
-            |pattern: &str, text: &str| Pattern::new(pattern, None, true, Collation::default()).unwrap().find(text);
+        let find = |pattern: &str, text: &str| Pattern::new(pattern, true, Collation::default()).find(text);
         assert_eq!(find("%ter%", "interesting data"), Some(2));
         assert_eq!(find("%en_ure%", "Please ensure the door is locked!"), Some(7));
         assert_eq!(find("%[^ 0-9A-z]%", "Please ensure the door is locked!"), Some(32));

@@ -103,7 +103,6 @@ pub(super) const READ: LockPlan = LockPlan {
     row: RowLock::Shared,
     hold: false,
     readpast: false,
-    no_wait: false,
     read: ReadVersion::Current,
     keep_rejected: false,
     serializable: false,

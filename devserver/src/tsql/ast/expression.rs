@@ -179,7 +179,6 @@ pub enum Predicate {
         negated: bool,
         value: Expr,
         pattern: Expr,
-        escape: Option<Expr>,
     },
     IsNull {
         negated: bool,

@@ -13,16 +13,12 @@ pub enum TableHint {
     RepeatableRead,
     Serializable,
     HoldLock,
-    Snapshot,
     ReadPast,
     RowLock,
-    PagLock,
     TabLock,
     TabLockX,
     UpdLock,
     XLock,
-    NoWait,
-    NoExpand,
     /// `FORCESEEK` or `FORCESEEK (index (columns))`.
     ForceSeek(Option<(IndexRef, Vec<Ident>)>),
     /// `INDEX (a, b)`, `INDEX = a`.
@@ -40,7 +36,6 @@ pub enum IndexRef {
 #[derive(Debug, Clone, PartialEq)]
 pub enum QueryHint {
     MaxDop(u32),
-    MaxRecursion(u32),
     Fast(u32),
     Recompile,
     ForceOrder,

@@ -175,8 +175,10 @@ impl Parser<'_> {
     fn rest_of_like(&mut self, negated: bool, value: Expr) -> SqlResult<Box<Predicate>> {
         self.expect("LIKE")?;
         let pattern = self.expression()?;
-        let escape = if self.accept("ESCAPE") { Some(self.expression()?) } else { None };
-        Ok(Box::new(Predicate::Like { negated, value, pattern, escape }))
+        if self.is("ESCAPE") {
+            return Err(self.unsupported("LIKE with ESCAPE"));
+        }
+        Ok(Box::new(Predicate::Like { negated, value, pattern }))
     }
 
     fn rest_of_in(&mut self, negated: bool, value: Expr) -> SqlResult<Box<Predicate>> {

@@ -66,6 +66,10 @@ impl Parser<'_> {
             "KEEPDEFAULTS",
             "IGNORE_CONSTRAINTS",
             "IGNORE_TRIGGERS",
+            "NOEXPAND",
+            "NOWAIT",
+            "PAGLOCK",
+            "SNAPSHOT",
             "SPATIAL_WINDOW_MAX_CELLS",
         ]
         .contains(&word.as_str())
@@ -102,6 +106,7 @@ impl Parser<'_> {
         let start = self.next;
         let first = self.keyword();
         if [
+            "MAXRECURSION",
             "USE",
             "QUERYTRACEON",
             "TABLE",
@@ -120,7 +125,6 @@ impl Parser<'_> {
         let number = match first.as_str() {
             "RECOMPILE" => return Ok(QueryHint::Recompile),
             "MAXDOP" => QueryHint::MaxDop,
-            "MAXRECURSION" => QueryHint::MaxRecursion,
             "FAST" => QueryHint::Fast,
             "OPTIMIZE" => return self.rest_of_optimize_for(),
             _ => return self.two_word_hint(start, &first),
@@ -174,16 +178,12 @@ fn simple_table_hint(word: &str) -> Option<TableHint> {
         "REPEATABLEREAD" => TableHint::RepeatableRead,
         "SERIALIZABLE" => TableHint::Serializable,
         "HOLDLOCK" => TableHint::HoldLock,
-        "SNAPSHOT" => TableHint::Snapshot,
         "READPAST" => TableHint::ReadPast,
         "ROWLOCK" => TableHint::RowLock,
-        "PAGLOCK" => TableHint::PagLock,
         "TABLOCK" => TableHint::TabLock,
         "TABLOCKX" => TableHint::TabLockX,
         "UPDLOCK" => TableHint::UpdLock,
         "XLOCK" => TableHint::XLock,
-        "NOWAIT" => TableHint::NoWait,
-        "NOEXPAND" => TableHint::NoExpand,
         _ => return None,
     };
     Some(hint)

@@ -38,6 +38,12 @@ pub struct Builtin {
     evaluate: fn(&Arguments<'_>) -> SqlResult<Value>,
 }
 
+impl PartialEq for Builtin {
+    fn eq(&self, other: &Builtin) -> bool {
+        self.name == other.name
+    }
+}
+
 /// How many arguments a function takes.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::value) enum Arity {

@@ -50,7 +50,7 @@ fn find(text: &[u16], wanted: &[u16]) -> Option<usize> {
 
 fn pat_index(arguments: &Arguments<'_>) -> SqlResult<Value> {
     let unicode = arguments.types.iter().any(|ty| ty.is_unicode());
-    let pattern = Pattern::new(&arguments.text(0)?, None, unicode, arguments.call.collation)?;
+    let pattern = Pattern::new(&arguments.text(0)?, unicode, arguments.call.collation);
     place_value(pattern.find(&arguments.text(1)?), arguments.types[1])
 }
 
