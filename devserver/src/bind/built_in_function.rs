@@ -4,9 +4,7 @@
 use crate::bind::aggregate::aggregate_function;
 use crate::bind::binder::Binder;
 use crate::bind::conversion::{implicit, no_text_or_image};
-use crate::bind::unknown_function::is_unknown_here;
 use crate::bind::window::is_window_only;
-use crate::catalog::release::unknown_function;
 use crate::error::{SqlError, SqlResult};
 use crate::plan::cached_plan::Uses;
 use crate::plan::collation_label::CollationLabel;
@@ -71,10 +69,7 @@ impl Binder<'_> {
             _ => value::lookup(&name),
         };
         let Some(function) = function else {
-            if is_unknown_here(&name) {
-                return Err(SqlError::not_supported(format!("the function {}", call.name.name)));
-            }
-            return Err(unknown_function(&call.name.name));
+            return Err(SqlError::not_supported(format!("the function {}", call.name.name)));
         };
         let mut part = None;
         let mut arguments = &call.arguments[..];
@@ -172,8 +167,7 @@ impl Binder<'_> {
         for argument in arguments {
             let scalar = self.bind_expr(argument)?;
             no_text_or_image(scalar.ty, "a function")?;
-            let ty = if function.takes_numbers { SqlType::BigInt } else { SqlType::NVarChar(Length::Max) };
-            // A name may be given where a number is expected and the other way round only if the function says so.
+            let ty = SqlType::NVarChar(Length::Max);
             bound.push(if scalar.ty.is_character() || scalar.ty.is_integer() { scalar } else { implicit(scalar, ty)? });
         }
         if function.needs_storage {

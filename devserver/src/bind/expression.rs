@@ -279,21 +279,11 @@ impl Binder<'_> {
 
 /// `left op right`.
 pub fn bind_binary(op: BinaryOp, left: Scalar, right: Scalar) -> SqlResult<Scalar> {
-    // An integer constant counts with the digits it has: 10 beside a decimal is decimal(2, 0).
-    let sized = |scalar: Scalar, other: SqlType| -> SqlResult<Scalar> {
-        match scalar.as_constant() {
-            Some(constant) if !constant.is_null() && matches!(other, SqlType::Decimal { .. }) => {
-                let ty = value::literal::operand_type(constant, scalar.ty);
-                implicit(scalar, ty)
-            }
-            _ => Ok(scalar),
-        }
-    };
     let (left_type, right_type) = (left.ty, right.ty);
     no_text_or_image(left_type, "an operator")?;
     no_text_or_image(right_type, "an operator")?;
-    let left = untyped_null(sized(left, right_type)?, right_type);
-    let right = untyped_null(sized(right, left_type)?, left.ty);
+    let left = untyped_null(left, right_type);
+    let right = untyped_null(right, left.ty);
     let ty = value::binary_type(op, left.ty, right.ty)?;
     let label = if ty.is_character() { left.label.combine_in(right.label, "add")? } else { CollationLabel::Coercible };
     label.check_resolved()?;

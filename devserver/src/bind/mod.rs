@@ -39,7 +39,6 @@ pub mod table_function;
 pub mod table_rules;
 pub mod trigger;
 pub mod type_name;
-mod unknown_function;
 pub mod update;
 pub mod user_function;
 mod virtual_column;

@@ -90,7 +90,7 @@ impl Release {
 /// The first major version that has a function; those of SQL Server 2016 and before are not listed.
 ///
 /// Sources: the "Applies to" of each function's page in docs/t-sql/functions/.
-const FUNCTIONS: &[(&str, u8)] = &[("string_agg", 14), ("trim", 14)];
+const FUNCTIONS: &[(&str, u8)] = &[("string_agg", 14)];
 
 /// The number of arguments with which the dev server does not know a function, and the first major version that does.
 ///
@@ -124,7 +124,11 @@ impl Product {
 
     /// 195 for a function that is newer than the product.
     pub(crate) fn check_has_function(self, folded: &str, written: &str) -> SqlResult<()> {
-        if self.has_all_of(first_version(FUNCTIONS, folded)) { Ok(()) } else { Err(unknown_function(written)) }
+        if self.has_all_of(first_version(FUNCTIONS, folded)) {
+            return Ok(());
+        }
+        let message = format!("'{written}' is not a recognized built-in function name.");
+        Err(SqlError::new(195, message).severity(15).state(10))
     }
 
     /// Refuses a call that the product knows and the dev server does not.
@@ -141,9 +145,4 @@ impl Product {
     pub(crate) fn has_system_column(self, name: &str) -> bool {
         self.has_all_of(first_version(SYSTEM_COLUMNS, name))
     }
-}
-
-/// 195.
-pub(crate) fn unknown_function(written: &str) -> SqlError {
-    SqlError::new(195, format!("'{written}' is not a recognized built-in function name.")).severity(15).state(10)
 }

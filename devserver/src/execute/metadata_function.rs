@@ -283,14 +283,11 @@ pub fn object_property(id: &Value, property: &Value, run: &mut Run<'_>) -> SqlRe
     let (Some(id), Some(property)) = (as_i32(id), property.as_str()) else { return Ok(Value::Null) };
     settle_objects(run)?;
     let is_table = run.storage()?.latch.schema(id).is_some();
-    let object = run.database.catalog.read().object_by_id(id).cloned();
-    if !is_table && object.is_none() {
+    if !is_table && run.database.catalog.read().object_by_id(id).is_none() {
         return Ok(Value::Null);
     }
     Ok(int(match fold(property).as_str() {
-        "isusertable" | "istable" => is_table,
-        "isprocedure" => matches!(object, Some(Object::Procedure(_))),
-        "isview" => matches!(object, Some(Object::View(_))),
+        "isusertable" => is_table,
         other => return Err(SqlError::not_supported(format!("OBJECTPROPERTY of '{other}'"))),
     }))
 }

@@ -31,45 +31,6 @@ pub fn version(product: Product) -> String {
     )
 }
 
-/// Properties that SQL Server has, but not the dev server.
-///
-/// Source: "SERVERPROPERTY" (MicrosoftDocs/sql-docs, docs/t-sql/functions/serverproperty-transact-sql.md).
-const UNKNOWN_SERVER_PROPERTIES: &[&str] = &[
-    "buildclrversion",
-    "collationid",
-    "comparisonstyle",
-    "computernamephysicalnetbios",
-    "editionid",
-    "filestreamconfiguredlevel",
-    "filestreameffectivelevel",
-    "filestreamsharename",
-    "hadrmanagerstatus",
-    "instancedefaultbackuppath",
-    "instancedefaultdatapath",
-    "instancedefaultlogpath",
-    "isadvancedanalyticsinstalled",
-    "isbigdatacluster",
-    "isexternalauthenticationonly",
-    "isexternalgovernanceenabled",
-    "ispolybaseinstalled",
-    "isserversuspendedforsnapshotbackup",
-    "istempdbmetadatamemoryoptimized",
-    "isxtpsupported",
-    "lcid",
-    "pathseparator",
-    "processid",
-    "productbuild",
-    "productbuildtype",
-    "productupdatereference",
-    "resourcelastupdatedatetime",
-    "resourceversion",
-    "sqlcharset",
-    "sqlcharsetname",
-    "sqlsortorder",
-    "sqlsortordername",
-    "suspendeddatabasecount",
-];
-
 pub fn server_property(property: &Value, product: Product) -> SqlResult<Value> {
     Ok(match property.as_str().map(fold).as_deref() {
         Some("productmajorversion") => text(product.major_version.to_string()),
@@ -80,55 +41,14 @@ pub fn server_property(property: &Value, product: Product) -> SqlResult<Value> {
         Some("engineedition") => Value::Int(product.engine_edition.into()),
         Some("edition") if product.is_azure() => text("SQL Azure"),
         Some("edition") => text("readpast dev server"),
-        Some("collation") => text(Collation::default().name()),
-        Some("servername" | "machinename") => text("readpast-devserver"),
-        Some("isintegratedsecurityonly" | "isclustered" | "ishadrenabled" | "issingleuser" | "islocaldb") => {
-            Value::Int(0)
+        _ => {
+            return Err(SqlError::not_supported(format!(
+                "SERVERPROPERTY of '{}'",
+                property.as_str().unwrap_or("NULL")
+            )));
         }
-        Some("licensetype") => text("DISABLED"),
-        // A default instance has none; the others do not apply.
-        Some("instancename" | "productupdatelevel" | "numlicenses") => Value::Null,
-        Some(known) if UNKNOWN_SERVER_PROPERTIES.contains(&known) => {
-            return Err(SqlError::not_supported(format!("SERVERPROPERTY('{known}')")));
-        }
-        _ => Value::Null,
     })
 }
-
-/// Properties that SQL Server has, but not the dev server.
-///
-/// Source: "DATABASEPROPERTYEX" (MicrosoftDocs/sql-docs, docs/t-sql/functions/databasepropertyex-transact-sql.md).
-const UNKNOWN_DATABASE_PROPERTIES: &[&str] = &[
-    "comparisonstyle",
-    "edition",
-    "isansinulldefault",
-    "isansinullsenabled",
-    "isansipaddingenabled",
-    "isansiwarningsenabled",
-    "isarithmeticabortenabled",
-    "isautocreatestatistics",
-    "isautocreatestatisticsincremental",
-    "isautoupdatestatistics",
-    "isclosecursorsoncommitenabled",
-    "isdatabasesuspendedforsnapshotbackup",
-    "isfulltextenabled",
-    "islocalcursorsdefault",
-    "ismemoryoptimizedelevatetosnapshotenabled",
-    "isnullconcat",
-    "isnumericroundabortenabled",
-    "isparameterizationforced",
-    "isquotedidentifiersenabled",
-    "isrecursivetriggersenabled",
-    "istornpagedetectionenabled",
-    "isxtpsupported",
-    "lastgoodcheckdbtime",
-    "lcid",
-    "maxsizeinbytes",
-    "serviceobjective",
-    "serviceobjectiveid",
-    "sqlsortorder",
-    "version",
-];
 
 pub fn database_property(name: &Value, property: &Value, run: &Run<'_>) -> SqlResult<Value> {
     let (Some(name), Some(property)) = (name.as_str(), property.as_str().map(fold)) else { return Ok(Value::Null) };
@@ -142,12 +62,6 @@ pub fn database_property(name: &Value, property: &Value, run: &Run<'_>) -> SqlRe
         "serviceobjective" if run.database.server.product.is_azure() => {
             text(run.database.server.product.service_objective)
         }
-        // Nothing is replicated, cloned or restored here.
-        "isautoclose" | "isautoshrink" | "isinstandby" | "isclone" | "isverifiedclone" | "ismergepublished"
-        | "ispublished" | "issubscribed" | "issyncwithbackup" => Value::Int(0),
-        known if UNKNOWN_DATABASE_PROPERTIES.contains(&known) => {
-            return Err(SqlError::not_supported(format!("DATABASEPROPERTYEX('…', '{known}')")));
-        }
-        _ => Value::Null,
+        other => return Err(SqlError::not_supported(format!("DATABASEPROPERTYEX of '{other}'"))),
     })
 }

@@ -62,17 +62,6 @@ pub fn eval(function: SystemFunction, arguments: &[Value], run: &mut Run<'_>) ->
         // docs/t-sql/functions/original-login-transact-sql.md).
         SystemFunction::OriginalLogin if run.database.server.product.is_azure() => Value::Null,
         SystemFunction::OriginalLogin | SystemFunction::SuserName => text(&state.login),
-        SystemFunction::IsSrvRoleMember => match argument(0).as_str().map(fold).as_deref() {
-            // "In Azure SQL Database, this statement always returns 0": "IS_SRVROLEMEMBER".
-            Some("sysadmin" | "public") if run.database.server.product.is_azure() => int(false),
-            Some("sysadmin") => int(state.is_administrator),
-            Some("public") => int(true),
-            Some(
-                "serveradmin" | "securityadmin" | "processadmin" | "setupadmin" | "bulkadmin" | "diskadmin"
-                | "dbcreator",
-            ) => int(false),
-            _ => Value::Null,
-        },
         SystemFunction::CurrentTransactionId => Value::BigInt(run.storage()?.tx.id() as i64),
         SystemFunction::ServerProperty => as_variant(server_property(argument(0), run.database.server.product)?),
         SystemFunction::DbName => match argument(0) {
@@ -145,14 +134,6 @@ pub fn eval(function: SystemFunction, arguments: &[Value], run: &mut Run<'_>) ->
                 None => Value::Null,
             }
         }
-        SystemFunction::ColName => {
-            let (Some(object), Some(ordinal)) = (as_i32(argument(0)), as_i32(argument(1))) else {
-                return Ok(Value::Null);
-            };
-            let Some(object) = WithColumns::by_id(object, run)? else { return Ok(Value::Null) };
-            let column = usize::try_from(ordinal - 1).ok().and_then(|ordinal| object.columns().get(ordinal));
-            optional_text(column.map(|column| &column.name))
-        }
         SystemFunction::ColumnProperty => column_property(argument(0), argument(1), argument(2), run)?,
         SystemFunction::IndexProperty => index_property(argument(0), argument(1), argument(2), run)?,
         SystemFunction::ObjectProperty => object_property(argument(0), argument(1), run)?,
@@ -168,13 +149,6 @@ pub fn eval(function: SystemFunction, arguments: &[Value], run: &mut Run<'_>) ->
             let catalog = run.database.catalog.read();
             let id = if arguments.is_empty() { Some(state.user) } else { as_i32(argument(0)) };
             optional_text(id.and_then(|id| catalog.principals.by_id(id)).map(|principal| &principal.name))
-        }
-        SystemFunction::UserId => {
-            let catalog = run.database.catalog.read();
-            match argument(0).as_str() {
-                Some(name) => catalog.principals.find(name).map_or(Value::Null, |principal| Value::Int(principal.id)),
-                None => Value::Int(state.user),
-            }
         }
         SystemFunction::IsMember | SystemFunction::IsRoleMember => {
             let catalog = run.database.catalog.read();

@@ -47,7 +47,6 @@ pub enum SystemFunction {
     DbId,
     DbName,
     ColLength,
-    ColName,
     ColumnProperty,
     IndexProperty,
     ObjectProperty,
@@ -56,12 +55,10 @@ pub enum SystemFunction {
     // Principals
     DatabasePrincipalId,
     UserName,
-    UserId,
     SuserName,
     OriginalLogin,
     IsMember,
     IsRoleMember,
-    IsSrvRoleMember,
     HasPermsByName,
     AppLockMode,
 }
@@ -72,8 +69,6 @@ pub struct Description {
     pub function: SystemFunction,
     /// The fewest and the most arguments.
     pub arguments: (usize, usize),
-    /// The arguments that are neither text nor integers become integers, else text.
-    pub takes_numbers: bool,
     pub result: SqlType,
     /// It looks into the catalog.
     pub needs_storage: bool,
@@ -89,7 +84,7 @@ const fn session(
     arguments: (usize, usize),
     result: SqlType,
 ) -> Description {
-    Description { name, function, arguments, takes_numbers: false, result, needs_storage: false }
+    Description { name, function, arguments, result, needs_storage: false }
 }
 
 const fn catalog(
@@ -98,7 +93,7 @@ const fn catalog(
     arguments: (usize, usize),
     result: SqlType,
 ) -> Description {
-    Description { name, function, arguments, takes_numbers: false, result, needs_storage: true }
+    Description { name, function, arguments, result, needs_storage: true }
 }
 
 static FUNCTIONS: &[Description] = &[
@@ -125,7 +120,6 @@ static FUNCTIONS: &[Description] = &[
     catalog("db_id", SystemFunction::DbId, (0, 1), SqlType::SmallInt),
     catalog("db_name", SystemFunction::DbName, (0, 1), NAME),
     catalog("col_length", SystemFunction::ColLength, (2, 2), SqlType::SmallInt),
-    catalog("col_name", SystemFunction::ColName, (2, 2), NAME),
     catalog("columnproperty", SystemFunction::ColumnProperty, (3, 3), SqlType::Int),
     catalog("indexproperty", SystemFunction::IndexProperty, (3, 3), SqlType::Int),
     catalog("objectproperty", SystemFunction::ObjectProperty, (2, 2), SqlType::Int),
@@ -133,7 +127,6 @@ static FUNCTIONS: &[Description] = &[
     catalog("serverproperty", SystemFunction::ServerProperty, (1, 1), SqlType::Variant),
     catalog("database_principal_id", SystemFunction::DatabasePrincipalId, (0, 1), SqlType::Int),
     catalog("user_name", SystemFunction::UserName, (0, 1), NAME),
-    catalog("user_id", SystemFunction::UserId, (0, 1), SqlType::Int),
     catalog("user", SystemFunction::UserName, (0, 0), NAME),
     catalog("current_user", SystemFunction::UserName, (0, 0), NAME),
     catalog("session_user", SystemFunction::UserName, (0, 0), NAME),
@@ -143,7 +136,6 @@ static FUNCTIONS: &[Description] = &[
     session("original_login", SystemFunction::OriginalLogin, (0, 0), NAME),
     catalog("is_member", SystemFunction::IsMember, (1, 1), SqlType::Int),
     catalog("is_rolemember", SystemFunction::IsRoleMember, (1, 2), SqlType::Int),
-    session("is_srvrolemember", SystemFunction::IsSrvRoleMember, (1, 2), SqlType::Int),
     catalog("has_perms_by_name", SystemFunction::HasPermsByName, (3, 3), SqlType::Int),
     catalog("applock_mode", SystemFunction::AppLockMode, (3, 3), SqlType::NVarChar(Length::Limit(32))),
 ];

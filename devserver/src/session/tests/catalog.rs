@@ -13,7 +13,7 @@ CREATE TABLE child (
     id bigint NOT NULL IDENTITY (5, 2) CONSTRAINT pk_child PRIMARY KEY NONCLUSTERED,
     parent_id int NOT NULL CONSTRAINT fk_parent REFERENCES parent (id) ON DELETE CASCADE,
     amount decimal(9, 2) NOT NULL CONSTRAINT df_amount DEFAULT (0) CONSTRAINT ck_amount CHECK (amount >= 0),
-    twice AS amount * 2,
+    twice AS parent_id * 2,
     at datetime2(3) NULL)
 GO
 CREATE INDEX ix_at ON child (at DESC) INCLUDE (amount) WHERE at IS NOT NULL
@@ -306,14 +306,11 @@ CREATE VIEW v (a, b, c) AS SELECT id, n, NULLIF(id, 1) FROM t
             "ROW(String(\"b\"), String(\"YES\"), String(\"nvarchar\"), Int(7))",
         ]
     );
-    let functions = "SELECT COL_LENGTH('dbo.v', 'B'), COL_NAME(OBJECT_ID('v'), 3), COL_NAME(OBJECT_ID('v'), 4),
-        COLUMNPROPERTY(OBJECT_ID('v'), 'a', 'AllowsNull'), COLUMNPROPERTY(OBJECT_ID('v'), 'b', 'ColumnId')";
-    assert_eq!(rows(&mut s, functions), ["ROW(SmallInt(14), String(\"c\"), Null, Int(0), Int(2))"]);
+    let functions = "SELECT COL_LENGTH('dbo.v', 'B'), COLUMNPROPERTY(OBJECT_ID('v'), 'a', 'AllowsNull'),
+        COLUMNPROPERTY(OBJECT_ID('v'), 'b', 'ColumnId')";
+    assert_eq!(rows(&mut s, functions), ["ROW(SmallInt(14), Int(0), Int(2))"]);
     ok(&mut s, "EXEC (N'ALTER VIEW v AS SELECT n FROM t')");
-    assert_eq!(
-        rows(&mut s, "SELECT COL_NAME(OBJECT_ID('v'), 1), COL_NAME(OBJECT_ID('v'), 2)"),
-        ["ROW(String(\"n\"), Null)"]
-    );
+    assert_eq!(rows(&mut s, "SELECT name FROM sys.columns WHERE object_id = OBJECT_ID('v')"), ["ROW(String(\"n\"))"]);
 }
 
 /// What SQL Server has and is not here is refused as such: docs/relational-databases/system-dynamic-management-views/

@@ -94,7 +94,7 @@ fn a_new_owner_finds_no_permissions() {
         assert_eq!(errors(&mut outsider, denied), [229], "{denied}");
     }
     let left = "SELECT permission_name FROM sys.database_permissions
-        WHERE grantee_principal_id = USER_ID('outsider') AND permission_name <> 'CONNECT'";
+        WHERE grantee_principal_id = DATABASE_PRINCIPAL_ID('outsider') AND permission_name <> 'CONNECT'";
     assert_eq!(rows(&mut s, left), ["ROW(String(\"VIEW DEFINITION\"))"]);
     ok(&mut worker, "INSERT app.t VALUES (2)");
 }

@@ -102,7 +102,7 @@ fn a_rollback_leaves_what_others_have_granted() {
     ok(&mut a, "ROLLBACK");
     granted.join().expect("the other grants");
     let left = "SELECT permission_name FROM sys.database_permissions
-        WHERE grantee_principal_id = USER_ID('u') AND permission_name <> 'CONNECT';
+        WHERE grantee_principal_id = DATABASE_PRINCIPAL_ID('u') AND permission_name <> 'CONNECT';
         SELECT USER_NAME(role_principal_id) FROM sys.database_role_members";
     assert_eq!(rows(&mut a, left), ["ROW(String(\"INSERT\"))", "ROW(String(\"other\"))"]);
 }

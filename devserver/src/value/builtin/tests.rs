@@ -24,16 +24,6 @@ pub fn null() -> (Value, SqlType) {
     (Value::Null, SqlType::Int)
 }
 
-pub fn number(digits: &str) -> (Value, SqlType) {
-    match digits.strip_prefix('-') {
-        None => crate::value::literal::number(digits).unwrap(),
-        Some(digits) => {
-            let (value, ty) = crate::value::literal::number(digits).unwrap();
-            (crate::value::arithmetic::unary(crate::value::arithmetic::UnaryOp::Minus, &value, ty).unwrap(), ty)
-        }
-    }
-}
-
 /// A value of a type, written as text.
 pub fn typed(text: &str, ty: SqlType) -> (Value, SqlType) {
     let (value, from) = varchar(text);

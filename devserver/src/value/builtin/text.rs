@@ -25,11 +25,9 @@ pub(super) const FUNCTIONS: &[Builtin] = &[
     Builtin::new("LOWER", Exactly(1), variable_text_of_first, lower),
     Builtin::new("LTRIM", Exactly(1), variable_text_of_first, ltrim),
     Builtin::new("RTRIM", Exactly(1), variable_text_of_first, rtrim),
-    Builtin::new("TRIM", Exactly(1), variable_text_of_first, trim),
     Builtin::new("REPLICATE", Exactly(2), longest_of_first, replicate),
     Builtin::new("STUFF", Exactly(4), stuff_type, stuff).passing_nulls(),
     Builtin::new("CONCAT", Between(2, 254), concat_type, concat).passing_nulls(),
-    Builtin::new("CHAR", Exactly(1), |_| Ok(SqlType::Char(1)), char_of_code),
     Builtin::new("NCHAR", Exactly(1), |_| Ok(SqlType::NChar(1)), nchar_of_code),
     Builtin::new("QUOTENAME", Between(1, 2), |_| Ok(SqlType::NVarChar(Length::Limit(258))), quotename),
     Builtin::new("STRING_ESCAPE", Exactly(2), |_| Ok(SqlType::NVarChar(Length::Max)), string_escape),
@@ -169,10 +167,6 @@ fn rtrim(arguments: &Arguments<'_>) -> SqlResult<Value> {
     Ok(Value::String(Arc::from(arguments.text(0)?.trim_end_matches(' '))))
 }
 
-fn trim(arguments: &Arguments<'_>) -> SqlResult<Value> {
-    Ok(Value::String(Arc::from(arguments.text(0)?.trim_matches(' '))))
-}
-
 /// Up to 8,000 bytes, unless the first argument is a `(max)` type.
 fn longest_of_first(arguments: &[Argument<'_>]) -> SqlResult<SqlType> {
     let ty = arguments[0].ty;
@@ -270,13 +264,6 @@ fn evaluated_concat_type(arguments: &Arguments<'_>) -> SqlType {
     longest_text(unicode, arguments.types.iter().any(|ty| ty.is_max()))
 }
 
-fn char_of_code(arguments: &Arguments<'_>) -> SqlResult<Value> {
-    let Ok(code) = u8::try_from(arguments.integer(0)?) else {
-        return Ok(Value::Null);
-    };
-    Ok(Value::String(Arc::from(codepage::decode_byte(code).to_string())))
-}
-
 fn nchar_of_code(arguments: &Arguments<'_>) -> SqlResult<Value> {
     let Ok(unit) = u16::try_from(arguments.integer(0)?) else {
         return Ok(Value::Null);
@@ -294,11 +281,8 @@ fn quotename(arguments: &Arguments<'_>) -> SqlResult<Value> {
     let quote = if arguments.count() > 1 { arguments.text(1)? } else { Arc::from("[") };
     let (open, close) = match quote.chars().next() {
         Some('[' | ']') => ('[', ']'),
-        Some('(' | ')') => ('(', ')'),
-        Some('<' | '>') => ('<', '>'),
-        Some('{' | '}') => ('{', '}'),
-        Some(same @ ('\'' | '"' | '`')) => (same, same),
-        _ => return Ok(Value::Null),
+        Some(same @ ('\'' | '"')) => (same, same),
+        _ => return Err(SqlError::not_supported(format!("QUOTENAME with '{quote}'"))),
     };
     let doubled = name.replace(close, &format!("{close}{close}"));
     Ok(Value::String(Arc::from(format!("{open}{doubled}{close}"))))
@@ -368,7 +352,6 @@ mod tests {
         assert_eq!(call("REPLICATE", &[varchar("0"), int(-1)]), ok("NULL"));
         let (cut, _) = call_typed("REPLICATE", None, &[nvarchar("ab"), int(5000)]).unwrap();
         assert_eq!(cut.as_str().map(str::len), Some(4000));
-        assert_eq!(call("TRIM", &[varchar("  test  ")]), ok("test"));
         assert_eq!(call("UPPER", &[varchar("straße µ")]), ok("STRAßE µ"));
     }
 
@@ -385,13 +368,11 @@ mod tests {
 
     #[test]
     fn characters_and_quotes() {
-        assert_eq!(call("CHAR", &[int(65)]), ok("A"));
-        assert_eq!(call("CHAR", &[int(256)]), ok("NULL"));
         assert_eq!(call("NCHAR", &[int(8364)]), ok("€"));
         // docs/t-sql/functions/quotename-transact-sql.md
         assert_eq!(call("QUOTENAME", &[varchar("abc[]def")]), ok("[abc[]]def]"));
         assert_eq!(call("QUOTENAME", &[varchar("it's"), varchar("'")]), ok("'it''s'"));
-        assert_eq!(call("QUOTENAME", &[varchar("a"), varchar("x")]), ok("NULL"));
+        assert_eq!(call("QUOTENAME", &[varchar("a"), varchar("x")]), Err(59_000));
         assert_eq!(call("STRING_ESCAPE", &[nvarchar("a\"/\n\u{1}"), varchar("json")]), ok("a\\\"\\/\\n\\u0001"));
     }
 }

@@ -4,37 +4,48 @@ use crate::error::{SqlError, SqlResult};
 use crate::value::builtin::date::moment::{Moment, moment, moment_type, the_part};
 use crate::value::builtin::definition::Arity::Exactly;
 use crate::value::builtin::definition::{Argument, Arguments, Builtin};
-use crate::value::builtin::result::always_int;
 use crate::value::datetime::{
-    DatePart, Day, TICKS_PER_DAY, TICKS_PER_HOUR, TICKS_PER_MILLISECOND, TICKS_PER_MINUTE, TICKS_PER_SECOND, Ticks,
-    date_from_day, day_from_date, days_in_month, from_instant, instant, shift_minutes,
+    DatePart, Day, TICKS_PER_HOUR, TICKS_PER_MILLISECOND, TICKS_PER_MINUTE, TICKS_PER_SECOND, Ticks, date_from_day,
+    day_from_date, days_in_month, from_instant, instant, shift_minutes,
 };
 use crate::value::types::SqlType;
 use crate::value::values::Value;
 
 pub(in crate::value::builtin) const FUNCTIONS: &[Builtin] = &[
     Builtin::new("DATEADD", Exactly(2), date_add_type, date_add).with_date_part(),
-    Builtin::new("DATEDIFF", Exactly(2), always_int, date_diff).with_date_part(),
-    Builtin::new("DATEDIFF_BIG", Exactly(2), |_| Ok(SqlType::BigInt), date_diff_big).with_date_part(),
+    Builtin::new("DATEDIFF", Exactly(2), difference_type, date_diff).with_date_part(),
+    Builtin::new(
+        "DATEDIFF_BIG",
+        Exactly(2),
+        |arguments| refuse_parts(arguments).map(|()| SqlType::BigInt),
+        date_diff_big,
+    )
+    .with_date_part(),
 ];
 
 /// "If the value for date is a string literal date, DATEADD returns a datetime value."
 fn date_add_type(arguments: &[Argument<'_>]) -> SqlResult<SqlType> {
+    refuse_parts(arguments)?;
     Ok(moment_type(arguments[1].ty, SqlType::DateTime))
+}
+
+/// A date or a time alone.
+fn refuse_parts(arguments: &[Argument<'_>]) -> SqlResult<()> {
+    match arguments.iter().find(|argument| matches!(argument.ty, SqlType::Date | SqlType::Time(_))) {
+        Some(part) => Err(SqlError::not_supported(format!("DATEADD and DATEDIFF of {}", part.ty.name()))),
+        None => Ok(()),
+    }
+}
+
+fn difference_type(arguments: &[Argument<'_>]) -> SqlResult<SqlType> {
+    refuse_parts(arguments)?;
+    Ok(SqlType::Int)
 }
 
 fn date_add(arguments: &Arguments<'_>) -> SqlResult<Value> {
     let part = the_part(arguments)?;
     let number = i64::from(arguments.int(0)?);
     let moment = moment(arguments, 1, SqlType::DateTime)?;
-    let is_missing = match moment.ty {
-        SqlType::Date => part.is_time(),
-        SqlType::Time(_) => !part.is_time(),
-        _ => false,
-    };
-    if is_missing {
-        return Err(SqlError::not_supported(format!("DATEADD of such a part of {}", moment.ty.name())));
-    }
     let moved = match part {
         DatePart::Year => add_months(moment, number * 12),
         DatePart::Month => add_months(moment, number),
@@ -73,11 +84,6 @@ fn add_days(moment: Moment, days: i64) -> Option<Moment> {
 fn add_ticks(moment: Moment, number: i64, unit: Ticks) -> Option<Moment> {
     let added = number.checked_mul(i64::try_from(unit).ok()?)?;
     let total = instant(moment.day, moment.ticks).checked_add(added)?;
-    if matches!(moment.ty, SqlType::Time(_)) {
-        // A time of day goes round the clock.
-        let ticks = Ticks::try_from(total.rem_euclid(i64::try_from(TICKS_PER_DAY).ok()?)).ok()?;
-        return Some(Moment { ticks, ..moment });
-    }
     let (day, ticks) = from_instant(total)?;
     Some(Moment { day, ticks, ..moment })
 }

@@ -25,8 +25,6 @@ pub(super) fn moment(arguments: &Arguments<'_>, at: usize, text_type: SqlType) -
     let converted = convert(value, from, ty, None, false)?;
     let unexpected = || invalid_argument(from, at + 1, "date");
     let (day, ticks, offset) = match converted {
-        Value::Date(day) => (day, 0, 0),
-        Value::Time(ticks) => (crate::value::datetime::DAY_1900, ticks, 0),
         Value::DateTime(day, ticks) => (day, ticks, 0),
         Value::DateTimeOffset(day, ticks, offset) => {
             let (day, ticks) = shift_minutes(day, ticks, offset).ok_or_else(unexpected)?;
@@ -59,8 +57,6 @@ impl Moment {
     /// The value in its type again, where it belongs there.
     pub(super) fn into_value(self) -> Option<Value> {
         match self.ty {
-            SqlType::Date => Some(Value::Date(self.day)),
-            SqlType::Time(_) => Some(Value::Time(self.ticks)),
             SqlType::DateTimeOffset(_) => {
                 let (day, ticks) = shift_minutes(self.day, self.ticks, -self.offset)?;
                 Some(Value::DateTimeOffset(day, ticks, self.offset))
