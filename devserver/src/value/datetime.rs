@@ -34,22 +34,6 @@ pub const TICKS_PER_MILLISECOND: Ticks = 10_000;
 /// The number of 1/300 s in a day.
 const THREE_HUNDREDTHS_PER_DAY: u64 = 300 * 24 * 60 * 60;
 
-/// From January on.
-pub const MONTH_NAMES: [&str; 12] = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-];
-
 /// The clock, UTC, in steps of 100 ns.
 pub fn now_utc() -> (Day, Ticks) {
     now_utc_shifted(0)
@@ -161,11 +145,6 @@ pub fn ticks_from_three_hundredths(counted: u64) -> Ticks {
     (counted * 100_000 + 1) / 3
 }
 
-/// The number of 1/300 s of a `datetime`'s time of day: what TDS sends.
-pub fn three_hundredths_from_ticks(ticks: Ticks) -> u64 {
-    (ticks * 3 + 50_000) / 100_000
-}
-
 /// A part of a date or time, as DATEADD and DATEDIFF take it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DatePart {
@@ -193,11 +172,6 @@ impl DatePart {
             "millisecond" | "ms" => DatePart::Millisecond,
             _ => return None,
         })
-    }
-
-    /// Whether the part is a part of the time of day.
-    pub fn is_time(self) -> bool {
-        matches!(self, DatePart::Hour | DatePart::Minute | DatePart::Second | DatePart::Millisecond)
     }
 }
 

@@ -26,7 +26,7 @@ pub fn number(digits: &str) -> SqlResult<(Value, SqlType)> {
     if precision > MAX_PRECISION {
         return Err(out_of_range());
     }
-    let decimal = Decimal::parse(digits, precision, scale).map_err(|_| out_of_range())?;
+    let decimal = Decimal::parse(digits, precision, scale).ok_or_else(out_of_range)?;
     Ok((Value::Decimal(Box::new(decimal)), SqlType::Decimal { precision, scale, name: DecimalName::Numeric }))
 }
 
@@ -43,19 +43,6 @@ pub fn string(text: &str, unicode: bool) -> (Value, SqlType) {
     }
     let value = codepage::to_varchar(text).map_or_else(|| Arc::from(text), Arc::from);
     (Value::String(value), SqlType::VarChar(declared(MAX_BYTE_LENGTH)))
-}
-
-/// The type an integer constant counts as beside a `decimal` operand: with the digits it has, not with the ten of
-/// `int`. So `1.0/3` has six decimals (see "decimal and numeric",
-/// docs/t-sql/data-types/decimal-and-numeric-transact-sql.md).
-pub fn operand_type(constant: &Value, ty: SqlType) -> SqlType {
-    match constant {
-        Value::Int(number) => {
-            let digits = number.unsigned_abs().checked_ilog10().unwrap_or(0) + 1;
-            SqlType::decimal(u8::try_from(digits).unwrap_or(10), 0)
-        }
-        _ => ty,
-    }
 }
 
 #[cfg(test)]

@@ -12,10 +12,16 @@ pub fn format_for_message(value: &Value, ty: SqlType) -> String {
         Value::String(text) => text.to_string(),
         Value::Bytes(bytes) => hex(bytes).to_ascii_lowercase(),
         Value::Uuid(id) => id.hyphenated().to_string(),
-        _ => match convert(value.clone(), ty, SqlType::NVarChar(Length::Max), None, true) {
-            Ok(text) => text.as_str().unwrap_or_default().to_string(),
-            Err(_) => String::new(),
-        },
+        _ => {
+            // The styles of these types that are written here; SQL Server takes their style 0.
+            let style = match ty {
+                SqlType::Real | SqlType::Float => Some(3),
+                SqlType::DateTime => Some(121),
+                _ => None,
+            };
+            let text = convert(value.clone(), ty, SqlType::NVarChar(Length::Max), style, true);
+            text.ok().and_then(|text| text.as_str().map(str::to_owned)).unwrap_or_default()
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::error::SqlResult;
 use crate::value::codepage;
 use crate::value::convert::chart::{Group, group};
-use crate::value::convert::error::{error_converting, invalid_binary_style, not_supported};
+use crate::value::convert::error::{invalid_binary_style, not_supported};
 use crate::value::types::{Length, SqlType};
 use crate::value::units::units;
 use crate::value::values::Value;
@@ -23,7 +23,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 pub(super) fn to_bytes(value: &Value, from: SqlType, to: SqlType, style: Option<i32>) -> SqlResult<Arc<[u8]>> {
     let bytes: Arc<[u8]> = match value {
         Value::Bytes(bytes) => Arc::clone(bytes),
-        Value::String(text) => Arc::from(text_to_bytes(text, from, to, style)?),
+        Value::String(text) => Arc::from(text_to_bytes(text, from, style)?),
         Value::Bit(v) => Arc::from([u8::from(*v)]),
         Value::TinyInt(v) => Arc::from([*v]),
         Value::SmallInt(v) => Arc::from(v.to_be_bytes()),
@@ -40,29 +40,14 @@ pub(super) fn to_bytes(value: &Value, from: SqlType, to: SqlType, style: Option<
     Ok(bytes)
 }
 
-fn text_to_bytes(text: &str, from: SqlType, to: SqlType, style: Option<i32>) -> SqlResult<Vec<u8>> {
-    let digits = match style.unwrap_or(0) {
-        0 if from.is_unicode() => {
-            let mut bytes = Vec::with_capacity(2 * text.len());
-            for unit in units(text) {
-                bytes.extend_from_slice(&unit.to_le_bytes());
-            }
-            return Ok(bytes);
-        }
-        0 => return Ok(codepage::encode(text)),
-        1 => text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")),
-        2 => Some(text),
-        other => return Err(invalid_binary_style(other)),
-    };
-    digits.and_then(bytes_from_hex).ok_or_else(|| error_converting(from, to))
-}
-
-/// The bytes of an even number of hexadecimal digits.
-pub(in crate::value) fn bytes_from_hex(digits: &str) -> Option<Vec<u8>> {
-    if !digits.len().is_multiple_of(2) || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
-        return None;
+fn text_to_bytes(text: &str, from: SqlType, style: Option<i32>) -> SqlResult<Vec<u8>> {
+    if let Some(style) = style.filter(|&style| style != 0) {
+        return Err(invalid_binary_style(style));
     }
-    (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16).ok()).collect()
+    if !from.is_unicode() {
+        return Ok(codepage::encode(text));
+    }
+    Ok(units(text).flat_map(u16::to_le_bytes).collect())
 }
 
 /// Numbers keep their last bytes and are filled up in front; everything else keeps its first and is filled up

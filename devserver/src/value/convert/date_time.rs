@@ -19,7 +19,7 @@ pub(super) fn to_date_or_time(value: &Value, from: SqlType, to: SqlType, style: 
     let (day, ticks, offset) = match value {
         Value::String(text) => {
             let read = read_date_or_time(text, from, to, style)?;
-            (read.day, read.ticks, read.offset.unwrap_or(0))
+            (read.day, read.ticks, 0)
         }
         Value::Date(day) => (*day, 0, 0),
         Value::Time(ticks) => (DAY_1900, *ticks, 0),
@@ -58,7 +58,7 @@ pub(super) fn to_date_or_time(value: &Value, from: SqlType, to: SqlType, style: 
 
 fn read_date_or_time(text: &str, from: SqlType, to: SqlType, style: Option<i32>) -> SqlResult<DateTimeText> {
     match style.unwrap_or(0) {
-        0 | 1 | 20 | 21 | 23 | 25 | 100..=102 | 108..=112 | 114 | 120 | 121 | 126 | 127 => {}
+        0 | 1 | 20 | 21 | 23 | 25 | 100..=102 | 108..=112 | 114 | 120 | 121 | 126 => {}
         other => return Err(SqlError::not_supported(format!("style {other} for reading dates"))),
     }
     let is_datetime = to == SqlType::DateTime;
@@ -66,12 +66,12 @@ fn read_date_or_time(text: &str, from: SqlType, to: SqlType, style: Option<i32>)
     let read = match datetime_text::parse(text) {
         Ok(read) => read,
         Err(DateTimeTextError::OutOfRange) if is_datetime => return Err(out_of_range(from, to)),
-        Err(DateTimeTextError::Unsure) => return Err(SqlError::not_supported(format!("the date and time '{text}'"))),
-        Err(_) => return Err(unreadable()),
+        Err(DateTimeTextError::OutOfRange) => return Err(unreadable()),
+        Err(DateTimeTextError::Malformed) => {
+            return Err(SqlError::not_supported(format!("the date and time '{text}'")));
+        }
     };
-    let has_too_much = is_datetime
-        && (read.fraction_digits > 3 || (read.offset.is_some() && !(style == Some(127) && read.offset == Some(0))));
-    if has_too_much { Err(unreadable()) } else { Ok(read) }
+    if is_datetime && read.fraction_digits > 3 { Err(unreadable()) } else { Ok(read) }
 }
 
 /// A number is a number of days since 1900-01-01; its fraction is the time of day.
@@ -82,8 +82,6 @@ fn number_to_datetime(value: &Value, from: SqlType, to: SqlType) -> SqlResult<Va
             let fraction = (v.mantissa % unit) as f64 / unit as f64;
             (whole as f64, fraction)
         }
-        Value::Real(v) => (f64::from(*v).trunc(), f64::from(*v).fract()),
-        Value::Float(v) => (v.trunc(), v.fract()),
         _ => match value.as_i64() {
             Some(days) => (days as f64, 0.0),
             None => return Err(not_supported(from, to)),

@@ -30,25 +30,9 @@ pub(super) fn not_convertible(from: SqlType, text: &str, to: SqlType) -> SqlErro
     SqlError::new(245, format!("Conversion failed when converting the {from} value '{text}' to data type {to}."))
 }
 
-/// 248 for `int`, 244 for the smaller ones, 8115 for `bigint`.
-pub(super) fn text_integer_overflow(from: SqlType, text: &str, to: SqlType) -> SqlError {
-    let from = from.name();
-    let small = |name: &str| {
-        SqlError::new(
-            244,
-            format!(
-                "The conversion of the {from} value '{text}' overflowed an {name} column. Use a larger integer column."
-            ),
-        )
-    };
-    match to {
-        SqlType::TinyInt => small("INT1"),
-        SqlType::SmallInt => small("INT2").state(2),
-        SqlType::Int => {
-            SqlError::new(248, format!("The conversion of the {from} value '{text}' overflowed an int column."))
-        }
-        _ => overflow("expression", to),
-    }
+/// A text or float that an integer, a float that a real cannot hold: 244, 248 and 232 in SQL Server.
+pub(super) fn too_large(from: SqlType, to: SqlType) -> SqlError {
+    SqlError::not_supported(format!("the conversion of a {} that is too large for {}", from.name(), to.name()))
 }
 
 /// 242.

@@ -1,9 +1,8 @@
 //! To `bit`, the integers, `decimal`, `real` and `float`.
 
 use crate::error::{SqlError, SqlResult};
-use crate::value::convert::error::{error_converting, not_convertible, not_supported, overflow, text_integer_overflow};
-use crate::value::datetime::{DAY_1900, TICKS_PER_DAY, three_hundredths_from_ticks};
-use crate::value::decimal::{Decimal, ParseDecimalError};
+use crate::value::convert::error::{not_convertible, not_supported, overflow, too_large};
+use crate::value::decimal::Decimal;
 use crate::value::types::SqlType;
 use crate::value::values::Value;
 
@@ -11,19 +10,6 @@ pub(super) fn to_bit(value: &Value, from: SqlType) -> SqlResult<Value> {
     let bit = match value {
         Value::Bit(v) => *v,
         Value::TinyInt(_) | Value::SmallInt(_) | Value::Int(_) | Value::BigInt(_) => value.as_i64() != Some(0),
-        Value::Decimal(v) => v.mantissa != 0,
-        Value::Real(v) => *v != 0.0,
-        Value::Float(v) => *v != 0.0,
-        Value::String(text) => {
-            let text = text.trim_matches(' ');
-            match parse_integer(text) {
-                Ok(number) => number != 0,
-                Err(_) if text.eq_ignore_ascii_case("true") => true,
-                Err(_) if text.eq_ignore_ascii_case("false") => false,
-                Err(_) => return Err(not_convertible(from, text, SqlType::Bit)),
-            }
-        }
-        Value::Bytes(bytes) if bytes.len() == 1 => bytes[0] != 0,
         _ => return Err(not_supported(from, SqlType::Bit)),
     };
     Ok(Value::Bit(bit))
@@ -32,23 +18,15 @@ pub(super) fn to_bit(value: &Value, from: SqlType) -> SqlResult<Value> {
 pub(super) fn to_integer(value: &Value, from: SqlType, to: SqlType) -> SqlResult<Value> {
     let wide = match value {
         Value::Decimal(v) => v.trunc(),
-        Value::Real(v) => float_to_integer(f64::from(*v), from, to)?,
-        Value::Float(v) => float_to_integer(*v, from, to)?,
+        // Casting saturates, and every saturated value is out of range for every integer type.
+        Value::Real(v) => f64::from(*v).trunc() as i128,
+        Value::Float(v) => v.trunc() as i128,
         Value::String(text) => {
             let text = text.trim_matches(' ');
-            let number = match parse_integer(text) {
-                Ok(number) => number,
-                Err(IntegerText::Malformed) => return Err(not_convertible(from, text, to)),
-                Err(IntegerText::Overflow) => return Err(text_integer_overflow(from, text, to)),
-            };
-            return integer_value(number, to).ok_or_else(|| text_integer_overflow(from, text, to));
+            let number = parse_integer(text).ok_or_else(|| not_convertible(from, text, to))?;
+            return integer_value(number, to).ok_or_else(|| too_large(from, to));
         }
         Value::Bytes(bytes) => bytes_to_integer(bytes, to),
-        Value::DateTime(day, ticks) if from == SqlType::DateTime => {
-            // Days since 1900, rounded ("datetime to int" in the table of truncation and rounding).
-            let half_day_passed = *ticks >= TICKS_PER_DAY / 2;
-            i128::from(*day) - i128::from(DAY_1900) + i128::from(half_day_passed)
-        }
         _ => match value.as_i64() {
             Some(number) => i128::from(number),
             None => return Err(not_supported(from, to)),
@@ -61,6 +39,7 @@ pub(super) fn to_integer(value: &Value, from: SqlType, to: SqlType) -> SqlResult
             return SqlError::new(220, format!("Arithmetic overflow error for data type {name}, value = {wide}."));
         }
         match from {
+            SqlType::Real | SqlType::Float => too_large(from, to),
             SqlType::Decimal { .. } => overflow(from.message_name(), to),
             _ => overflow("expression", to),
         }
@@ -78,19 +57,6 @@ pub(in crate::value) fn integer_value(number: i128, to: SqlType) -> Option<Value
     }
 }
 
-fn float_to_integer(value: f64, from: SqlType, to: SqlType) -> SqlResult<i128> {
-    // Casting saturates, and every saturated value is out of range for every integer type.
-    let truncated = value.trunc() as i128;
-    if to != SqlType::BigInt && integer_value(truncated, to).is_none() {
-        let name = to.name();
-        return Err(SqlError::new(232, format!("Arithmetic overflow error for type {name}, value = {value:.6}.")));
-    }
-    if integer_value(truncated, to).is_none() {
-        return Err(overflow(from.message_name(), to));
-    }
-    Ok(truncated)
-}
-
 /// The last bytes, filled up in front: binary numbers are written with the highest byte first.
 fn bytes_to_integer(bytes: &[u8], to: SqlType) -> i128 {
     let width = to.max_bytes().expect("integers have a size");
@@ -101,34 +67,21 @@ fn bytes_to_integer(bytes: &[u8], to: SqlType) -> i128 {
     if is_negative { unsigned - (1 << bits) } else { unsigned }
 }
 
-enum IntegerText {
-    Malformed,
-    Overflow,
-}
-
 /// An empty text is 0. A lone sign, which SQL Server takes for 0 too, is refused here.
-fn parse_integer(text: &str) -> Result<i128, IntegerText> {
+fn parse_integer(text: &str) -> Option<i128> {
     if text.is_empty() {
-        return Ok(0);
+        return Some(0);
     }
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
-    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
-        return Err(IntegerText::Malformed);
-    }
-    text.parse().map_err(|_| IntegerText::Overflow)
+    let is_number = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+    // Saturated, it is out of range for every type.
+    is_number.then(|| text.parse().unwrap_or(i128::MAX))
 }
 
 pub(super) fn to_decimal(value: &Value, from: SqlType, precision: u8, scale: u8) -> SqlResult<Value> {
     let to = SqlType::decimal(precision, scale);
     let decimal = match value {
         Value::Decimal(v) => v.resize(precision, scale),
-        Value::Real(v) => Decimal::from_f64(f64::from(*v), precision, scale),
-        Value::Float(v) => Decimal::from_f64(*v, precision, scale),
-        Value::String(text) => match Decimal::parse(text, precision, scale) {
-            Ok(decimal) => Some(decimal),
-            Err(ParseDecimalError::Overflow) => None,
-            Err(ParseDecimalError::Malformed) => return Err(error_converting(from, to)),
-        },
         _ => match value.as_i64() {
             Some(number) => Decimal { mantissa: i128::from(number), precision: 19, scale: 0 }.resize(precision, scale),
             None => return Err(not_supported(from, to)),
@@ -145,22 +98,12 @@ pub(super) fn to_float(value: &Value, from: SqlType, to: SqlType) -> SqlResult<V
         Value::Real(v) => f64::from(*v),
         Value::Float(v) => *v,
         Value::Decimal(v) => v.to_f64(),
-        Value::String(text) => parse_float(text).ok_or_else(|| error_converting(from, to))?,
-        Value::DateTime(day, ticks) if from == SqlType::DateTime => {
-            let days = f64::from(*day) - f64::from(DAY_1900);
-            days + three_hundredths_from_ticks(*ticks) as f64 / (300.0 * 86_400.0)
-        }
         _ => match value.as_i64() {
             Some(number) => number as f64,
             None => return Err(not_supported(from, to)),
         },
     };
-    float_value(float, to).ok_or_else(|| match to {
-        SqlType::Real if float.is_finite() => {
-            SqlError::new(232, format!("Arithmetic overflow error for type real, value = {float:.6}."))
-        }
-        _ => overflow(from.message_name(), to),
-    })
+    float_value(float, to).ok_or_else(|| too_large(from, to))
 }
 
 /// A finite number as `real` or `float`.
@@ -170,15 +113,4 @@ pub(in crate::value) fn float_value(float: f64, to: SqlType) -> Option<Value> {
         return real.is_finite().then_some(Value::Real(real));
     }
     float.is_finite().then_some(Value::Float(float))
-}
-
-fn parse_float(text: &str) -> Option<f64> {
-    let text = text.trim_matches(' ');
-    if text.is_empty() {
-        return Some(0.0);
-    }
-    // Rust would also read "inf" and "nan".
-    let only_number_characters =
-        text.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'+' | b'-' | b'.' | b'e' | b'E'));
-    if only_number_characters { text.parse().ok() } else { None }
 }

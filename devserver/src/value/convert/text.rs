@@ -109,44 +109,15 @@ fn pad_text(text: &str, length: usize, to: SqlType) -> Arc<str> {
     }
 }
 
-/// "float and real styles": 0 shows at most 6 digits, 1 shows 8, 2 shows 16 and 3 shows 17, always with an exponent.
+/// "float and real styles", 3: "always 17 digits", with an exponent.
 fn format_float(value: f64, style: Option<i32>) -> SqlResult<String> {
-    match style.unwrap_or(0) {
-        0 => Ok(format_general(value)),
-        1 => Ok(three_digit_exponent(&format!("{value:.7e}"), false)),
-        2 => Ok(three_digit_exponent(&format!("{value:.15e}"), false)),
-        3 => Ok(three_digit_exponent(&format!("{value:.16e}"), false)),
-        other => Err(SqlError::not_supported(format!("style {other} for float"))),
+    if style != Some(3) {
+        return Err(SqlError::not_supported(format!("style {} of float and real as text", style.unwrap_or(0))));
     }
-}
-
-fn format_general(value: f64) -> String {
-    const DIGITS: i32 = 6;
-    if value == 0.0 {
-        return "0".to_string();
-    }
-    let scientific = format!("{value:.5e}");
-    let exponent: i32 = scientific.split_once('e').and_then(|(_, e)| e.parse().ok()).unwrap_or(0);
-    if !(-4..DIGITS).contains(&exponent) {
-        return three_digit_exponent(&scientific, true);
-    }
-    let decimals = usize::try_from(DIGITS - 1 - exponent).unwrap_or(0);
-    let fixed = format!("{value:.decimals$}");
-    if fixed.contains('.') { fixed.trim_end_matches('0').trim_end_matches('.').to_string() } else { fixed }
-}
-
-fn three_digit_exponent(scientific: &str, trim: bool) -> String {
-    let (significand, exponent) = scientific.split_once('e').unwrap_or((scientific, "0"));
-    let significand = if trim && significand.contains('.') {
-        significand.trim_end_matches('0').trim_end_matches('.')
-    } else {
-        significand
-    };
-    let (sign, digits) = match exponent.strip_prefix('-') {
-        Some(digits) => ('-', digits),
-        None => ('+', exponent),
-    };
-    format!("{significand}e{sign}{digits:0>3}")
+    let scientific = format!("{value:.16e}");
+    let (significand, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let (sign, digits) = exponent.strip_prefix('-').map_or(('+', exponent), |digits| ('-', digits));
+    Ok(format!("{significand}e{sign}{digits:0>3}"))
 }
 
 fn bytes_to_text(bytes: &[u8], to: SqlType, style: Option<i32>) -> SqlResult<String> {

@@ -8,12 +8,6 @@ pub(super) fn to_uuid(value: &Value) -> SqlResult<Value> {
     let id = match value {
         Value::Uuid(id) => Some(*id),
         Value::String(text) => parse_uuid(text),
-        Value::Bytes(bytes) => {
-            let mut stored = [0; 16];
-            let length = bytes.len().min(16);
-            stored[..length].copy_from_slice(&bytes[..length]);
-            Some(Uuid::from_bytes_le(stored))
-        }
         _ => None,
     };
     id.map(Value::Uuid).ok_or_else(|| {
