@@ -45,6 +45,15 @@ impl Scalar {
         }
     }
 
+    /// The values of several expressions.
+    pub fn eval_all(list: &[Scalar], run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<Vec<Value>> {
+        let mut values = Vec::with_capacity(list.len());
+        for scalar in list {
+            values.push(scalar.eval(run, frame)?);
+        }
+        Ok(values)
+    }
+
     pub fn eval(&self, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<Value> {
         match &self.node {
             Node::Constant(value) => Ok(value.clone()),
@@ -101,18 +110,12 @@ impl Scalar {
             }
             Node::Function(call) => eval_function(call, run, frame),
             Node::System(function, arguments) => {
-                let mut values = Vec::with_capacity(arguments.len());
-                for argument in arguments {
-                    values.push(argument.eval(run, frame)?);
-                }
+                let values = Scalar::eval_all(arguments, run, frame)?;
                 system_function::eval(*function, &values, run)
             }
             Node::Subquery(plan) => scalar_subquery(plan, run, frame),
             Node::UserFunction { place, arguments, .. } => {
-                let mut values = Vec::with_capacity(arguments.len());
-                for argument in arguments {
-                    values.push(argument.eval(run, frame)?);
-                }
+                let values = Scalar::eval_all(arguments, run, frame)?;
                 let function = frame.functions.as_ref().and_then(|functions| functions.get(*place));
                 let function =
                     function.ok_or_else(|| SqlError::not_supported("the call of a function in this place"))?;
@@ -148,10 +151,7 @@ fn eval_function(call: &FunctionNode, run: &mut Run<'_>, frame: &mut Frame) -> S
             call.function.eval(&values, &call.types, &surroundings)
         }
         arguments => {
-            let mut values = Vec::with_capacity(arguments.len());
-            for argument in arguments {
-                values.push(argument.eval(run, frame)?);
-            }
+            let values = Scalar::eval_all(arguments, run, frame)?;
             call.function.eval(&values, &call.types, &surroundings)
         }
     }

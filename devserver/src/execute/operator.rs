@@ -4,14 +4,14 @@
 use std::sync::Arc;
 
 use crate::error::SqlResult;
-use crate::execute::frame::{Emit, Flow, Frame, Run, SavedRows, Values};
+use crate::execute::frame::{Emit, Flow, Frame, Run, SavedRows, SlotRow, Values};
 use crate::execute::limit::limit_values;
 use crate::execute::query::run_query;
 use crate::execute::sort::{compare_keys, eval_keys};
 use crate::execute::table_scan::{read_current, run_range, seek_range};
 use crate::execute::{aggregate, join, window};
 use crate::plan::query::{AnyOf, Limit, LoopKind, Operator, QueryPlan, SortKey, TableScan};
-use crate::plan::scalar::Condition;
+use crate::plan::scalar::{Condition, Scalar};
 use crate::tsql::ast::IsolationLevel;
 use crate::value::{Value, compare_nulls_first};
 
@@ -27,11 +27,7 @@ pub fn run_operator(operator: &Operator, run: &mut Run<'_>, frame: &mut Frame, e
         }
         Operator::Values { slot, rows } => {
             for row in rows {
-                let mut values = Vec::with_capacity(row.len());
-                for scalar in row {
-                    values.push(scalar.eval(run, frame)?);
-                }
-                frame.rows[*slot] = values.into();
+                frame.rows[*slot] = Scalar::eval_all(row, run, frame)?.into();
                 if emit(run, frame)? == Flow::Stop {
                     return Ok(Flow::Stop);
                 }
@@ -46,32 +42,16 @@ pub fn run_operator(operator: &Operator, run: &mut Run<'_>, frame: &mut Frame, e
             if view.needs_latch() && !is_unlocked {
                 storage.latch.wait_for_names(&storage.tx, |name| view.shows(name))?;
             }
-            for row in view.rows(database, &storage.latch) {
-                frame.rows[*slot] = row.into();
-                if emit(run, frame)? == Flow::Stop {
-                    return Ok(Flow::Stop);
-                }
-            }
-            Ok(Flow::Continue)
+            let rows = view.rows(database, &storage.latch);
+            emit_each(rows, *slot, run, frame, emit)
         }
         Operator::Working { slot, working } => {
             let rows = frame.derived.get(working).map(Arc::clone).unwrap_or_default();
-            for row in rows.iter() {
-                frame.rows[*slot] = Arc::clone(row).into();
-                if emit(run, frame)? == Flow::Stop {
-                    return Ok(Flow::Stop);
-                }
-            }
-            Ok(Flow::Continue)
+            emit_each(rows.iter().map(Arc::clone), *slot, run, frame, emit)
         }
         Operator::Function { slot, function } => {
-            for row in function.rows(run, frame)? {
-                frame.rows[*slot] = row.into();
-                if emit(run, frame)? == Flow::Stop {
-                    return Ok(Flow::Stop);
-                }
-            }
-            Ok(Flow::Continue)
+            let rows = function.rows(run, frame)?;
+            emit_each(rows, *slot, run, frame, emit)
         }
         Operator::Filter { input, conditions } => run_operator(input, run, frame, &mut |run, frame| {
             if Condition::all_hold(conditions, run, frame)? { emit(run, frame) } else { Ok(Flow::Continue) }
@@ -126,6 +106,23 @@ pub fn run_operator(operator: &Operator, run: &mut Run<'_>, frame: &mut Frame, e
     }
 }
 
+/// Emits rows that are there already.
+fn emit_each(
+    rows: impl IntoIterator<Item: Into<SlotRow>>,
+    slot: usize,
+    run: &mut Run<'_>,
+    frame: &mut Frame,
+    emit: Emit<'_>,
+) -> SqlResult<Flow> {
+    for row in rows {
+        frame.rows[slot] = row.into();
+        if emit(run, frame)? == Flow::Stop {
+            return Ok(Flow::Stop);
+        }
+    }
+    Ok(Flow::Continue)
+}
+
 /// The rows of an operator, to be replayed.
 fn collect(input: &Operator, slots: &[usize], run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<Vec<SavedRows>> {
     let mut rows = Vec::new();
@@ -136,16 +133,29 @@ fn collect(input: &Operator, slots: &[usize], run: &mut Run<'_>, frame: &mut Fra
     Ok(rows)
 }
 
+/// The rows of an operator in an order.
+pub fn sorted(
+    input: &Operator,
+    slots: &[usize],
+    sort: &[SortKey],
+    run: &mut Run<'_>,
+    frame: &mut Frame,
+) -> SqlResult<Vec<SavedRows>> {
+    let mut rows = Vec::new();
+    run_operator(input, run, frame, &mut |run, frame| {
+        rows.push((eval_keys(sort, run, frame)?, frame.save(slots)));
+        Ok(Flow::Continue)
+    })?;
+    rows.sort_by(|(a, _), (b, _)| compare_keys(sort, a, b));
+    Ok(rows.into_iter().map(|(_, row)| row).collect())
+}
+
 fn run_scan(scan: &TableScan, run: &mut Run<'_>, frame: &mut Frame, emit: Emit<'_>) -> SqlResult<Flow> {
     let Some(mut range) = seek_range(scan, run, frame)? else { return Ok(Flow::Continue) };
     let mut values: Vec<Value> = Vec::new();
     match &scan.any_of {
         None => return run_range(scan, &range, run, frame, emit),
-        Some(AnyOf::List(list)) => {
-            for item in list {
-                values.push(item.eval(run, frame)?);
-            }
-        }
+        Some(AnyOf::List(list)) => values = Scalar::eval_all(list, run, frame)?,
         Some(AnyOf::Query(query)) => {
             run_query(query, run, frame, &mut |_, _, mut row| {
                 values.push(row.swap_remove(0));
@@ -189,13 +199,7 @@ fn run_derived(
     }
     if let Some(rows) = frame.derived.get(&slot) {
         let rows = Arc::clone(rows);
-        for row in rows.iter() {
-            frame.rows[slot] = Arc::clone(row).into();
-            if emit(run, frame)? == Flow::Stop {
-                return Ok(Flow::Stop);
-            }
-        }
-        return Ok(Flow::Continue);
+        return emit_each(rows.iter().map(Arc::clone), slot, run, frame, emit);
     }
     // The first time the rows go on as they come, so that TOP can end it.
     let mut rows: Vec<Values> = Vec::new();
@@ -240,13 +244,8 @@ fn run_top(
         })?;
         return Ok(if stopped_by_reader { Flow::Stop } else { Flow::Continue });
     }
-    let mut rows = Vec::new();
-    run_operator(input, run, frame, &mut |run, frame| {
-        rows.push((eval_keys(sort, run, frame)?, frame.save(slots)));
-        Ok(Flow::Continue)
-    })?;
-    rows.sort_by(|(a, _), (b, _)| compare_keys(sort, a, b));
-    for (_, row) in rows.into_iter().skip(skip).take(take) {
+    let rows = sorted(input, slots, sort, run, frame)?;
+    for row in rows.into_iter().skip(skip).take(take) {
         frame.restore(slots, row);
         if emit(run, frame)? == Flow::Stop {
             return Ok(Flow::Stop);

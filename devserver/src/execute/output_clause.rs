@@ -4,6 +4,7 @@ use crate::error::SqlResult;
 use crate::execute::frame::{Frame, Run};
 use crate::execute::new_row::insert_row;
 use crate::plan::change::OutputPlan;
+use crate::plan::scalar::Scalar;
 use crate::storage::OnDuplicateKey;
 use crate::value::Value;
 
@@ -22,10 +23,7 @@ pub(crate) fn run_output(
     frame: &mut Frame,
     sent: &mut Vec<Vec<Value>>,
 ) -> SqlResult<()> {
-    let mut row = Vec::with_capacity(output.items.len());
-    for item in &output.items {
-        row.push(item.eval(run, frame)?);
-    }
+    let row = Scalar::eval_all(&output.items, run, frame)?;
     match &output.into {
         Some(target) => {
             let values = row.into_iter().zip(&output.items).map(|(value, item)| Some((value, item.ty)));

@@ -10,6 +10,7 @@ use crate::execute::operator::run_operator;
 use crate::execute::recursion;
 use crate::execute::sort::{compare_keys, eval_keys};
 use crate::plan::query::{Body, QueryPlan, SelectPlan, SetPlan};
+use crate::plan::scalar::Scalar;
 use crate::tsql::ast::SetOperator;
 use crate::value::{Value, compare_nulls_first, encode_key};
 
@@ -20,14 +21,6 @@ pub fn run_query(plan: &QueryPlan, run: &mut Run<'_>, frame: &mut Frame, emit: E
         Body::Set(set) => run_set(plan, set, run, frame, emit),
         Body::Recursive(recursive) => recursion::run(recursive, run_query, run, frame, emit),
     }
-}
-
-fn project(select: &SelectPlan, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<Vec<Value>> {
-    let mut row = Vec::with_capacity(select.items.len());
-    for item in &select.items {
-        row.push(item.eval(run, frame)?);
-    }
-    Ok(row)
 }
 
 fn run_select(
@@ -46,7 +39,7 @@ fn run_select(
         let mut seen = 0;
         let mut stopped_by_reader = false;
         run_operator(&select.input, run, frame, &mut |run, frame| {
-            let row = project(select, run, frame)?;
+            let row = Scalar::eval_all(&select.items, run, frame)?;
             if let Some(distinct) = &mut distinct
                 && !distinct.is_new(plan, &row)
             {
@@ -66,7 +59,7 @@ fn run_select(
     }
     let mut rows: Vec<(Vec<Value>, Vec<Value>)> = Vec::new();
     run_operator(&select.input, run, frame, &mut |run, frame| {
-        let row = project(select, run, frame)?;
+        let row = Scalar::eval_all(&select.items, run, frame)?;
         if let Some(distinct) = &mut distinct
             && !distinct.is_new(plan, &row)
         {

@@ -2,9 +2,8 @@
 
 use crate::error::SqlResult;
 use crate::execute::frame::{Flow, Frame, Run};
-use crate::execute::operator::run_operator;
+use crate::execute::operator::{run_operator, sorted};
 use crate::execute::query::run_query;
-use crate::execute::sort::{compare_keys, eval_keys};
 use crate::execute::statement_result::StatementResult;
 use crate::plan::query::Body;
 use crate::plan::select_statement::SelectStatementPlan;
@@ -43,13 +42,7 @@ pub fn run_select(
         return Ok(StatementResult { count: count as u64, ..Default::default() });
     }
     if let (Body::Select(select), Some(slots)) = (&plan.query.body, &plan.slots_after_sort) {
-        let mut rows = Vec::new();
-        run_operator(&select.input, run, frame, &mut |run, frame| {
-            rows.push((eval_keys(&select.sort, run, frame)?, frame.save(slots)));
-            Ok(Flow::Continue)
-        })?;
-        rows.sort_by(|(a, _), (b, _)| compare_keys(&select.sort, a, b));
-        for (_, row) in rows {
+        for row in sorted(&select.input, slots, &select.sort, run, frame)? {
             frame.restore(slots, row);
             for (item, place) in select.items.iter().zip(variables) {
                 run.activation.values[*place] = item.eval(run, frame)?;

@@ -7,8 +7,9 @@ use crate::error::SqlResult;
 use crate::execute::aggregate::Accumulator;
 use crate::execute::frame::{Frame, Run, SavedRows};
 use crate::execute::sequence::next_value;
-use crate::execute::sort::compare_keys;
-use crate::plan::query::{SortKey, WindowFunction, WindowKind};
+use crate::execute::sort::{compare_keys, eval_keys};
+use crate::plan::query::{WindowFunction, WindowKind};
+use crate::plan::scalar::Scalar;
 use crate::value::{Value, compare_nulls_first};
 
 /// The values of the functions for each of `rows`, in the order of `rows`.
@@ -57,14 +58,8 @@ fn compute_one(
     let mut keyed: Vec<Keyed> = Vec::with_capacity(rows.len());
     for (position, row) in rows.iter().enumerate() {
         frame.restore(slots, row.clone());
-        let mut partition = Vec::with_capacity(function.partition_by.len());
-        for scalar in &function.partition_by {
-            partition.push(scalar.eval(run, frame)?);
-        }
-        let mut order = Vec::with_capacity(function.order_by.len());
-        for SortKey { scalar, .. } in &function.order_by {
-            order.push(scalar.eval(run, frame)?);
-        }
+        let partition = Scalar::eval_all(&function.partition_by, run, frame)?;
+        let order = eval_keys(&function.order_by, run, frame)?;
         keyed.push(Keyed { partition, order, position });
     }
     keyed.sort_by(|a, b| {
