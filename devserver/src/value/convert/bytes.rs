@@ -55,7 +55,6 @@ fn text_to_bytes(text: &str, from: SqlType, style: Option<i32>) -> SqlResult<Vec
 pub(super) fn fit_bytes(bytes: Arc<[u8]>, from: SqlType, to: SqlType) -> Value {
     let (limit, is_fixed) = match to {
         SqlType::Binary(n) => (usize::from(n), true),
-        SqlType::RowVersion => (8, true),
         _ => (to.length().and_then(Length::limit).unwrap_or(usize::MAX), false),
     };
     let is_number = group(from) == Group::Integer;

@@ -36,7 +36,9 @@ pub fn convert(value: Value, from: SqlType, to: SqlType, style: Option<i32>, exp
     }
     let (from, to) = (from.successor(), to.successor());
     match to {
-        SqlType::Text | SqlType::NText | SqlType::Image => unreachable!("they have successors"),
+        SqlType::Text | SqlType::NText | SqlType::Image | SqlType::RowVersion => {
+            unreachable!("they have successors, or no conversion")
+        }
         SqlType::Variant => Ok(Value::variant(from, value)),
         SqlType::Bit => to_bit(&value, from),
         SqlType::TinyInt | SqlType::SmallInt | SqlType::Int | SqlType::BigInt => to_integer(&value, from, to),
@@ -46,7 +48,7 @@ pub fn convert(value: Value, from: SqlType, to: SqlType, style: Option<i32>, exp
             let text = to_text(&value, from, to, style)?;
             fit_text(text, from, to)
         }
-        SqlType::Binary(_) | SqlType::VarBinary(_) | SqlType::RowVersion => {
+        SqlType::Binary(_) | SqlType::VarBinary(_) => {
             let bytes = to_bytes(&value, from, to, style)?;
             Ok(fit_bytes(bytes, from, to))
         }

@@ -75,35 +75,26 @@ fn rule(from: SqlType, to: SqlType) -> Rule {
             Rule::Unknown
         }
 
-        (Variant, RowVersion) => Rule::Never,
+        (RowVersion, _) | (_, RowVersion) => Rule::Unknown,
         (Variant, _) => Rule::Explicit,
         (_, Variant) => Rule::Implicit,
 
-        (Binary, Date | Time | LongDateTime) => Rule::Explicit,
-        (Binary, Float) => Rule::Never,
-        (Binary, Uuid) => Rule::Unknown,
+        (Binary, Date | Time | DateTime | LongDateTime | Float | Uuid) => Rule::Unknown,
         (Binary, _) => Rule::Implicit,
 
         (Text | UnicodeText, Binary) => Rule::Explicit,
-        (Text, RowVersion) => Rule::Explicit,
-        (UnicodeText, RowVersion) => Rule::Never,
         (Text | UnicodeText, Decimal | Float) => Rule::Unknown,
         (Text | UnicodeText, _) => Rule::Implicit,
 
-        (DateTime | LongDateTime | Date | Time, Binary) => Rule::Explicit,
-        (DateTime | LongDateTime | Date | Time, Text | UnicodeText) => Rule::Implicit,
         (Date, Time) | (Time, Date) => Rule::Never,
+        (DateTime | LongDateTime | Date | Time, Text | UnicodeText) => Rule::Implicit,
         (DateTime | LongDateTime | Date | Time, DateTime | LongDateTime | Date | Time) => Rule::Implicit,
-        (DateTime, Decimal | Float | Integer | RowVersion) => Rule::Unknown,
-        (DateTime | LongDateTime | Date | Time, _) => Rule::Never,
+        (DateTime, _) | (LongDateTime | Date | Time, Binary) => Rule::Unknown,
+        (LongDateTime | Date | Time, _) => Rule::Never,
 
-        (Decimal | Float | Integer, Date | Time | LongDateTime | Uuid) => Rule::Never,
-        (Float, RowVersion) => Rule::Never,
         (Float, Decimal | DateTime) => Rule::Unknown,
+        (Decimal | Float | Integer, Date | Time | LongDateTime | Uuid) => Rule::Never,
         (Decimal | Float | Integer, _) => Rule::Implicit,
-
-        (RowVersion, Date | Time | LongDateTime | Float | Uuid | UnicodeText) => Rule::Never,
-        (RowVersion, _) => Rule::Implicit,
 
         (Uuid, Binary | Text | UnicodeText) => Rule::Implicit,
         (Uuid, _) => Rule::Never,

@@ -4,8 +4,7 @@ use crate::error::SqlError;
 use crate::value::convert::bytes::{fit_bytes, hex, to_bytes};
 use crate::value::convert::cast::{convert, is_as_it_must_be};
 use crate::value::convert::chart::{Group, check_conversion, group};
-use crate::value::convert::error::text_overflow;
-use crate::value::convert::text::{fit_text, split_units, to_text, utf16_length};
+use crate::value::convert::text::{fit_text, is_uncut, split_units, to_text, utf16_length};
 use crate::value::types::{Length, SqlType};
 use crate::value::values::Value;
 
@@ -70,12 +69,7 @@ pub fn assign(value: Value, from: SqlType, to: SqlType) -> Result<Value, AssignE
         };
         let text = to_text(&value, from, to, None)?;
         let trimmed_length = utf16_length(text.trim_end_matches(' '));
-        let is_too_long = trimmed_length > limit;
-        if is_too_long && matches!(group(from), Group::Integer | Group::Decimal | Group::Float | Group::Uuid) {
-            // CAST may answer `*`; nothing is documented for a column, so that the stricter answer is given.
-            return Err(text_overflow(from, to).into());
-        }
-        if is_too_long {
+        if trimmed_length > limit && !is_uncut(from) {
             let (kept, _) = split_units(&text, limit)?;
             return Err(AssignError::Truncation { kept: kept.to_string() });
         }

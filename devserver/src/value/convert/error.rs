@@ -1,18 +1,12 @@
 //! The errors of conversions.
 
 use crate::error::SqlError;
-use crate::value::convert::chart::{Group, group};
 use crate::value::types::SqlType;
 
 /// 8115.
 pub(in crate::value) fn overflow(from_name: &str, to: SqlType) -> SqlError {
     let to = to.message_name();
     SqlError::new(8115, format!("Arithmetic overflow error converting {from_name} to data type {to}.")).state(2)
-}
-
-pub(super) fn text_overflow(from: SqlType, to: SqlType) -> SqlError {
-    let from_name = if group(from) == Group::Integer { "expression" } else { from.message_name() };
-    overflow(from_name, to)
 }
 
 /// 8114.

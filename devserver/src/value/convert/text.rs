@@ -4,7 +4,7 @@ use crate::error::{SqlError, SqlResult};
 use crate::value::convert::bytes::hex;
 use crate::value::convert::chart::{Group, group};
 use crate::value::convert::date_time::local_time;
-use crate::value::convert::error::{invalid_binary_style, not_supported, text_overflow};
+use crate::value::convert::error::{invalid_binary_style, not_supported};
 use crate::value::datetime::DAY_1900;
 use crate::value::types::{Length, SqlType};
 use crate::value::units::{self, unit_count};
@@ -79,34 +79,24 @@ pub(super) fn fit_text(text: Arc<str>, from: SqlType, to: SqlType) -> SqlResult<
     };
     let length = utf16_length(&text);
     if length > limit {
-        // "Truncating and rounding results": numbers are not cut.
-        match group(from) {
-            Group::Integer if from != SqlType::BigInt && !to.is_unicode() => {
-                let star = pad_text("*", 1, to);
-                return Ok(Value::String(star));
-            }
-            Group::Integer | Group::Decimal | Group::Float => return Err(text_overflow(from, to)),
-            Group::Uuid => {
-                let name = to.name();
-                let message = format!("Insufficient result space to convert uniqueidentifier value to {name}.");
-                return Err(SqlError::new(8170, message).state(2));
-            }
-            _ => {}
+        // "Truncating and rounding results": a number is not cut; SQL Server answers `*` or an error.
+        if is_uncut(from) {
+            return Err(SqlError::not_supported(format!("{from} as {to}, which is too short")));
         }
         let (kept, _) = split_units(&text, limit)?;
         return Ok(Value::String(Arc::from(kept)));
     }
     Ok(Value::String(match to {
-        SqlType::Char(_) | SqlType::NChar(_) if length < limit => pad_text(&text, length, to),
+        SqlType::Char(_) | SqlType::NChar(_) if length < limit => {
+            Arc::from(format!("{text}{}", " ".repeat(limit - length)))
+        }
         _ => text,
     }))
 }
 
-fn pad_text(text: &str, length: usize, to: SqlType) -> Arc<str> {
-    match to {
-        SqlType::Char(n) | SqlType::NChar(n) => Arc::from(format!("{text}{}", " ".repeat(usize::from(n) - length))),
-        _ => Arc::from(text),
-    }
+/// Types whose text cannot be cut.
+pub(super) fn is_uncut(ty: SqlType) -> bool {
+    matches!(group(ty), Group::Integer | Group::Decimal | Group::Float | Group::Uuid)
 }
 
 /// "float and real styles", 3: "always 17 digits", with an exponent.
