@@ -84,7 +84,6 @@ impl Binder<'_> {
             part = Some(*first);
             arguments = rest;
         }
-        self.database.server.product.check_arguments(&name, arguments.len())?;
         function.check_arity(arguments.len())?;
         let arguments = if name == "isnull" {
             self.without_next_value(|binder| binder.bind_list(arguments))?
@@ -150,18 +149,7 @@ impl Binder<'_> {
         arguments: &[Expr],
     ) -> SqlResult<Scalar> {
         if arguments.len() < function.arguments.0 || arguments.len() > function.arguments.1 {
-            let number = if function.arguments.0 == function.arguments.1 { 174 } else { 189 };
-            let message = if number == 174 {
-                format!("The {} function requires {} argument(s).", name.to_lowercase(), function.arguments.0)
-            } else {
-                format!(
-                    "The {} function requires {} to {} arguments.",
-                    name.to_lowercase(),
-                    function.arguments.0,
-                    function.arguments.1
-                )
-            };
-            return Err(SqlError::new(number, message).severity(15));
+            return Err(SqlError::not_supported(format!("the function {name} with such a number of arguments")));
         }
         let mut bound = Vec::with_capacity(arguments.len());
         for argument in arguments {

@@ -92,12 +92,6 @@ impl Release {
 /// Sources: the "Applies to" of each function's page in docs/t-sql/functions/.
 const FUNCTIONS: &[(&str, u8)] = &[("string_agg", 14)];
 
-/// The number of arguments with which the dev server does not know a function, and the first major version that does.
-///
-/// Sources: "LTRIM", "RTRIM", "ISJSON" and "SUBSTRING" (docs/t-sql/functions/).
-const NEWER_ARGUMENTS: &[(&str, usize, u8)] =
-    &[("isjson", 2, 16), ("ltrim", 2, 16), ("rtrim", 2, 16), ("substring", 2, 17)];
-
 /// The first major version that has a column of a system view.
 ///
 /// Source: "CREATE INDEX" (docs/t-sql/statements/create-index-transact-sql.md), OPTIMIZE_FOR_SEQUENTIAL_KEY.
@@ -129,17 +123,6 @@ impl Product {
         }
         let message = format!("'{written}' is not a recognized built-in function name.");
         Err(SqlError::new(195, message).severity(15).state(10))
-    }
-
-    /// Refuses a call that the product knows and the dev server does not.
-    pub(crate) fn check_arguments(self, folded: &str, count: usize) -> SqlResult<()> {
-        let newer = NEWER_ARGUMENTS.iter().find(|(name, newer, _)| *name == folded && *newer == count);
-        match newer {
-            Some((_, _, first)) if self.has_all_of(*first) => {
-                Err(SqlError::not_supported(format!("the function {} with {count} arguments", folded.to_uppercase())))
-            }
-            _ => Ok(()),
-        }
     }
 
     pub(crate) fn has_system_column(self, name: &str) -> bool {
