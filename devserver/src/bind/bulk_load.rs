@@ -35,8 +35,7 @@ impl Binder<'_> {
             check_type(ty, schema.columns[*ordinal].sql_type)?;
             types.push(ty);
         }
-        let updated = vec![true; schema.columns.len()].into();
-        let has_triggers = self.bind_triggers(&schema, &[TriggerEvent::Insert], updated, false)?.is_some();
+        let has_triggers = self.bind_triggers(&schema, &[TriggerEvent::Insert], false)?.is_some();
         if has_triggers || !target.rules.checks.is_empty() || !schema.foreign_keys.is_empty() {
             let what = "INSERT BULK into a table with triggers, CHECKs or foreign keys, which it would pass over";
             return Err(SqlError::not_supported(what));

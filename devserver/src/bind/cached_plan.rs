@@ -108,22 +108,16 @@ fn bind_source(binder: &mut Binder<'_>, source: &Source) -> SqlResult<Plan> {
 
 /// The triggers that a statement fires.
 fn bind_fired_triggers(binder: &Binder<'_>, plan: &Plan) -> SqlResult<Option<TriggerTarget>> {
-    let (schema, events, updated, outputs): (&TableSchema, Vec<TriggerEvent>, Vec<usize>, &[OutputPlan]) = match plan {
-        Plan::Insert(plan) => {
-            let schema = &plan.target.table.schema;
-            (schema, vec![TriggerEvent::Insert], (0..schema.columns.len()).collect(), &plan.output)
-        }
-        Plan::Update(plan) => {
-            let updated = plan.assignments.iter().filter_map(|assignment| assignment.column).collect();
-            (&plan.table.schema, vec![TriggerEvent::Update], updated, &plan.output)
-        }
-        Plan::Delete(plan) => (&plan.table.schema, vec![TriggerEvent::Delete], Vec::new(), &plan.output),
+    let (schema, events, outputs): (&TableSchema, Vec<TriggerEvent>, &[OutputPlan]) = match plan {
+        Plan::Insert(plan) => (&plan.target.table.schema, vec![TriggerEvent::Insert], &plan.output),
+        Plan::Update(plan) => (&plan.table.schema, vec![TriggerEvent::Update], &plan.output),
+        Plan::Delete(plan) => (&plan.table.schema, vec![TriggerEvent::Delete], &plan.output),
         Plan::Merge(plan) => {
             let event = |clause: &BoundClause| match clause.action {
                 BoundAction::Insert(..) => TriggerEvent::Insert,
                 BoundAction::Update(_) => TriggerEvent::Update,
             };
-            (&plan.table.schema, plan.clauses.iter().map(event).collect(), Vec::new(), &plan.output)
+            (&plan.table.schema, plan.clauses.iter().map(event).collect(), &plan.output)
         }
         Plan::Scalar(_) | Plan::Condition(_) | Plan::Select(_) => return Ok(None),
     };
@@ -131,8 +125,7 @@ fn bind_fired_triggers(binder: &Binder<'_>, plan: &Plan) -> SqlResult<Option<Tri
         binder.check_no_triggers(&into.table.schema)?;
     }
     let sends_output = outputs.iter().any(|output| output.into.is_none());
-    let columns = (0..schema.columns.len()).map(|column| updated.contains(&column)).collect();
-    let target = binder.bind_triggers(schema, &events, columns, sends_output)?;
+    let target = binder.bind_triggers(schema, &events, sends_output)?;
     if target.is_some() && matches!(plan, Plan::Merge(_)) {
         return Err(SqlError::not_supported("MERGE of a table with triggers"));
     }

@@ -87,7 +87,6 @@ impl Binder<'_> {
                 }
                 Ok(as_list(&bound).unwrap_or(Condition::Or(bound)))
             }
-            Predicate::Updated(column) => self.bind_updated(column),
             Predicate::Not(term) => Ok(Condition::Not(Box::new(self.bind_condition(term)?))),
             Predicate::Compare { op, left, right } => self.bind_compare(*op, left, right),
             Predicate::Between { negated, value, low, high } => {

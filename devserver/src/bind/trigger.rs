@@ -1,18 +1,13 @@
-//! Which triggers a statement fires, and what UPDATE() in them asks for.
+//! Which triggers a statement fires.
 
 use std::sync::Arc;
 
 use crate::bind::binder::Binder;
-use crate::bind::condition::compare_condition;
 use crate::catalog::object::{Object, Trigger};
 use crate::error::{SqlError, SqlResult};
-use crate::plan::collation_label::CollationLabel;
-use crate::plan::scalar::{Condition, Node, Scalar};
-use crate::plan::system_function::SystemFunction;
-use crate::plan::trigger::{INSERTED, TriggerTarget};
+use crate::plan::trigger::TriggerTarget;
 use crate::storage::{Lifetime, ObjectId, TableSchema};
-use crate::tsql::ast::{CompareOp, Ident, TriggerEvent};
-use crate::value::{SqlType, Value};
+use crate::tsql::ast::TriggerEvent;
 
 impl Binder<'_> {
     /// The triggers that a change of the table fires, in the order of their creation. 334 if the statement would send
@@ -21,7 +16,6 @@ impl Binder<'_> {
         &self,
         schema: &TableSchema,
         events: &[TriggerEvent],
-        updated: Arc<[bool]>,
         sends_output: bool,
     ) -> SqlResult<Option<TriggerTarget>> {
         if schema.lifetime != Lifetime::Permanent {
@@ -47,7 +41,7 @@ impl Binder<'_> {
                 ),
             ));
         }
-        Ok(Some(TriggerTarget { table: schema.id, triggers, instead_of, updated }))
+        Ok(Some(TriggerTarget { table: schema.id, triggers, instead_of }))
     }
 
     /// Whether a table has an enabled trigger for DELETE.
@@ -55,31 +49,6 @@ impl Binder<'_> {
         let triggers = triggers_of(&self.database.catalog.read().objects().collect::<Vec<_>>(), schema.id);
         let mut enabled = triggers.iter().filter(|trigger| !trigger.disabled && !trigger.instead_of);
         enabled.any(|trigger| trigger.events.contains(&TriggerEvent::Delete))
-    }
-
-    /// `UPDATE(column)`.
-    pub fn bind_updated(&mut self, column: &Ident) -> SqlResult<Condition> {
-        let Ok((_, variable)) = self.declarations.table(INSERTED) else {
-            return Err(SqlError::new(140, "Can only use IF UPDATE within a CREATE TRIGGER statement.").severity(15));
-        };
-        let template = variable.ty.template().expect("it was declared as a table");
-        let Some(ordinal) = template.column_named(column) else {
-            return Err(SqlError::new(207, format!("Invalid column name '{column}'.")));
-        };
-        if template.columns[ordinal].computed.is_some() {
-            return Err(SqlError::new(
-                2114,
-                format!("Column '{column}' cannot be used in an IF UPDATE clause because it is a computed column."),
-            ));
-        }
-        let ordinal = Scalar::constant(Value::Int(ordinal as i32), SqlType::Int);
-        let updated = Scalar {
-            node: Node::System(SystemFunction::ColumnUpdated, vec![ordinal]),
-            ty: SqlType::Int,
-            nullable: false,
-            label: CollationLabel::Coercible,
-        };
-        compare_condition(CompareOp::Equal, updated, Scalar::constant(Value::Int(1), SqlType::Int))
     }
 
     /// 331: OUTPUT … INTO a table with triggers.

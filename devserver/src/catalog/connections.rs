@@ -98,7 +98,7 @@ pub struct Connection {
 
 impl Connection {
     pub fn database(&self) -> Arc<Database> {
-        self.cancel.database()
+        Arc::clone(&self.cancel.database)
     }
 
     /// Ends the session: what runs in it fails, its transaction is rolled back, its connection closed.

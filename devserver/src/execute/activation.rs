@@ -23,8 +23,6 @@ pub struct Activation {
     pub cursors: Vec<(String, SharedCursor)>,
     /// The row that WHERE CURRENT OF means.
     pub current_row: Option<CurrentRow>,
-    /// In a trigger: the columns that the statement sets, for UPDATE().
-    pub updated_columns: Option<Arc<[bool]>>,
     /// Who owns the module that runs; `None` for a batch and for dynamic text, where ownership chains end.
     pub owner: Option<i32>,
 }

@@ -33,11 +33,6 @@ pub fn eval(function: SystemFunction, arguments: &[Value], run: &mut Run<'_>) ->
         }
         SystemFunction::ServerName => text("readpast-devserver"),
         SystemFunction::ProcId => Value::Int(run.activation.procedure.as_ref().map_or(0, |procedure| procedure.id)),
-        SystemFunction::ColumnUpdated => {
-            let ordinal = as_i32(argument(0)).and_then(|ordinal| usize::try_from(ordinal).ok()).unwrap_or(usize::MAX);
-            let updated = run.activation.updated_columns.as_ref().and_then(|updated| updated.get(ordinal).copied());
-            int(updated.unwrap_or(false))
-        }
         SystemFunction::FetchStatus => Value::Int(state.fetch_status),
         SystemFunction::DateFirst => Value::TinyInt(state.options.date_first),
         SystemFunction::Language => text("us_english"),

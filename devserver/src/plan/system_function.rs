@@ -18,8 +18,6 @@ pub enum SystemFunction {
     ServerName,
     ProcId,
     FetchStatus,
-    /// UPDATE() in a trigger.
-    ColumnUpdated,
     DateFirst,
     Language,
     // The session and its errors

@@ -18,6 +18,4 @@ pub struct TriggerTarget {
     pub triggers: Vec<Arc<Trigger>>,
     /// The one that runs in its place.
     pub instead_of: Option<Arc<Trigger>>,
-    /// The columns that the statement sets, for UPDATE(): all of them in an INSERT.
-    pub updated: Arc<[bool]>,
 }

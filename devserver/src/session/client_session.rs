@@ -199,13 +199,12 @@ impl Session {
         tx
     }
 
-    /// Gives up everything the session has in its database, and takes a new place in another one (or the same).
-    pub(crate) fn move_to(&mut self, database: Arc<Database>) {
-        let storage = database.storage.open_session(self.state.spid);
-        self.cancel.point_at(&database, storage.handle());
-        let old_database = std::mem::replace(&mut self.database, database);
+    /// Gives up everything the session has in its database, and takes a new place in it.
+    pub(crate) fn take_new_place(&mut self) {
+        let storage = self.database.storage.open_session(self.state.spid);
+        self.cancel.point_at(storage.handle());
         if let Some(old) = self.storage.replace(storage) {
-            old_database.storage.close_session(old);
+            self.database.storage.close_session(old);
         }
     }
 

@@ -1,7 +1,5 @@
 //! The requests of a client, each from its start to what must be true after it.
 
-use std::sync::Arc;
-
 use crate::error::SqlError;
 use crate::execute::activation::Activation;
 use crate::execute::session_state::Options;
@@ -123,7 +121,7 @@ impl Session {
         self.drop_temporary_tables(0);
         // A new place in the storage: application locks of the session go with the old one.
         if self.tx.is_none() {
-            self.move_to(Arc::clone(&self.database));
+            self.take_new_place();
         }
         self.awaited_rows = None;
         self.prepared.clear();

@@ -9,7 +9,6 @@ use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::session::client_session::Session;
 use crate::storage::{ObjectId, fold};
-use crate::tds::request::TableColumn;
 use crate::value::{self, SqlType, Value};
 
 /// What a call passes for one parameter.
@@ -26,7 +25,7 @@ pub enum Passed {
     },
     /// A client's table that names no type: it is made when the parameter is known. Its rows are taken then.
     UntypedTable {
-        columns: Vec<TableColumn>,
+        columns: Vec<SqlType>,
         rows: RefCell<Vec<Vec<Value>>>,
     },
     Default,

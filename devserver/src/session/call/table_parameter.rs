@@ -2,25 +2,21 @@
 
 use std::sync::Arc;
 
-use crate::bind::binder::Binder;
 use crate::catalog::parameter::VariableType;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
-use crate::execute::frame::Frame;
 use crate::plan::cached_plan::Uses;
-use crate::plan::declarations::Declarations;
 use crate::session::client_session::Session;
-use crate::storage::{CatalogName, ObjectId, TableSchema};
-use crate::tds::request::TableColumn;
+use crate::storage::{CatalogName, Column, ObjectId, TableSchema};
 use crate::tsql::ast::ObjectName;
-use crate::value::{self, Value};
+use crate::value::{self, SqlType, Value};
 
 impl Session {
     /// Makes the table of a table-valued parameter and fills it.
     pub(crate) fn table_parameter(
         &mut self,
         name: &ObjectName,
-        columns: &[TableColumn],
+        columns: &[SqlType],
         rows: Vec<Vec<Value>>,
     ) -> SqlResult<(ObjectId, VariableType)> {
         let schemas = match &name.schema {
@@ -55,7 +51,7 @@ impl Session {
     pub(crate) fn take_untyped_table(
         &mut self,
         wanted: &VariableType,
-        columns: &[TableColumn],
+        columns: &[SqlType],
         rows: Vec<Vec<Value>>,
         place: usize,
         callee: &mut Activation,
@@ -77,7 +73,7 @@ impl Session {
     fn filled_table(
         &mut self,
         template: &Arc<TableSchema>,
-        columns: &[TableColumn],
+        columns: &[SqlType],
         rows: Vec<Vec<Value>>,
     ) -> SqlResult<ObjectId> {
         let table = self.create_table_variable(template)?;
@@ -94,7 +90,7 @@ impl Session {
         &mut self,
         table: ObjectId,
         template: &TableSchema,
-        columns: &[TableColumn],
+        columns: &[SqlType],
         rows: Vec<Vec<Value>>,
     ) -> SqlResult<()> {
         if rows.is_empty() {
@@ -111,35 +107,19 @@ impl Session {
                 ),
             ));
         }
-        if template.columns.iter().any(|column| column.identity.is_some() || column.computed.is_some()) {
+        let computes = |column: &Column| column.identity.is_some() || column.computed.is_some();
+        if template.columns.iter().any(computes) || !template.checks.is_empty() {
             return Err(SqlError::not_supported(
-                "a table-valued parameter whose type has identity or computed columns",
+                "a table-valued parameter whose type has identity or computed columns or CHECKs",
             ));
         }
         let level = self.database.compatibility_level();
         let mut nothing = Activation::default();
-        // Defaults and checks come from the type.
-        let declarations = Declarations::default();
-        let (rules, functions) = {
-            let database = Arc::clone(&self.database);
-            let latch = database.storage.latch();
-            let mut binder = Binder::new(&database, &latch, &self.state, &declarations);
-            let slot = binder.new_slot()?;
-            (binder.bind_rules(template, slot)?, binder.called_functions())
-        };
         self.with_run(Uses::OwnTables, &mut nothing, |run| {
-            let mut frame = Frame { functions, ..Frame::new(1) };
             for mut values in rows {
-                for (ordinal, (value, described)) in values.iter_mut().zip(columns).enumerate() {
-                    let column = &template.columns[ordinal];
-                    if described.default {
-                        if let Some(default) = &rules.defaults[ordinal] {
-                            *value = default.eval(run, &mut frame)?;
-                        }
-                        continue;
-                    }
+                for ((value, given_type), column) in values.iter_mut().zip(columns).zip(&template.columns) {
                     let given = std::mem::replace(value, Value::Null);
-                    *value = value::assign(given, described.sql_type, column.sql_type)
+                    *value = value::assign(given, *given_type, column.sql_type)
                         .map_err(|error| error.for_column(&template.name, &column.name, level))?;
                     if value.is_null() && !column.nullable {
                         return Err(SqlError::new(
@@ -151,15 +131,6 @@ impl Session {
                             ),
                         )
                         .state(2));
-                    }
-                }
-                for (name, condition) in &rules.checks {
-                    frame.rows[rules.slot] = values.as_slice().into();
-                    if condition.test(run, &mut frame)? == Some(false) {
-                        return Err(SqlError::new(
-                            547,
-                            format!("The INSERT statement conflicted with the CHECK constraint \"{name}\"."),
-                        ));
                     }
                 }
                 let storage = run.own_storage()?;

@@ -118,7 +118,7 @@ impl Session {
                 continue;
             }
             self.state.row_count = count as i64;
-            self.fire(trigger, target, &changes, out, line, activation)?;
+            self.fire(trigger, &changes, out, line, activation)?;
         }
         Ok(result)
     }
@@ -135,7 +135,6 @@ impl Session {
     pub(crate) fn with_instead_of(
         &mut self,
         trigger: &Trigger,
-        target: &TriggerTarget,
         out: &mut ResultTarget<'_>,
         line: u32,
         activation: &mut Activation,
@@ -144,7 +143,7 @@ impl Session {
         self.in_statement_transaction(|session| {
             let changes = statement(session, activation)?;
             session.state.row_count = changes.len() as i64;
-            session.fire(trigger, target, &changes, out, line, activation)?;
+            session.fire(trigger, &changes, out, line, activation)?;
             Ok(changes.len() as u64)
         })
     }
@@ -158,7 +157,6 @@ impl Session {
     fn fire(
         &mut self,
         trigger: &Trigger,
-        target: &TriggerTarget,
         changes: &[ChangedRow],
         out: &mut ResultTarget<'_>,
         line: u32,
@@ -166,8 +164,7 @@ impl Session {
     ) -> Result<(), SimpleFailure> {
         self.check_nesting()?;
         let compiled = self.compiled_trigger(trigger)?;
-        let mut callee = Activation { updated_columns: Some(Arc::clone(&target.updated)), ..Activation::default() };
-        callee.procedure = Some(Arc::clone(&trigger.procedure));
+        let mut callee = Activation { procedure: Some(Arc::clone(&trigger.procedure)), ..Activation::default() };
         callee.owner = compiled.owner;
         callee.grow(compiled.declarations.len());
         self.fill_logical_tables(&compiled, changes, &mut callee)?;

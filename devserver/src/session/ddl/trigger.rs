@@ -1,19 +1,19 @@
-//! CREATE and ALTER TRIGGER, ENABLE and DISABLE TRIGGER.
+//! CREATE TRIGGER, ENABLE and DISABLE TRIGGER.
 //!
 //! Source: "CREATE TRIGGER" (MicrosoftDocs/sql-docs, docs/t-sql/statements/create-trigger-transact-sql.md); the errors
 //! are those of docs/relational-databases/errors-events/database-engine-events-and-errors-2000-to-2999.md.
 
 use std::sync::Arc;
 
+use crate::bind::name::display_name;
 use crate::bind::trigger::triggers_of;
-use crate::catalog::catalog::already_there;
 use crate::catalog::object::{Object, Procedure, Trigger};
 use crate::error::{SqlError, SqlResult};
 use crate::session::call::trigger::declarations;
 use crate::session::client_session::Session;
 use crate::session::ddl::cannot_find::cannot_find;
 use crate::storage::{CatalogName, Lifetime, ObjectId, TableSchema, fold};
-use crate::tsql::ast::{CreateTrigger, Creation, ObjectName, SwitchTriggers};
+use crate::tsql::ast::{CreateTrigger, ObjectName, SwitchTriggers};
 use crate::value::{SqlType, now_utc};
 
 impl Session {
@@ -23,7 +23,7 @@ impl Session {
                 8197,
                 format!(
                     "The object '{}' does not exist or is invalid for this operation.",
-                    crate::bind::name::display_name(&create.table)
+                    display_name(&create.table)
                 ),
             )
             .state(4)
@@ -38,47 +38,16 @@ impl Session {
         };
         let schema = self.stored_schema(table)?;
         if schema.lifetime != Lifetime::Permanent {
-            return Err(SqlError::new(
-                8197,
-                format!("The object '{}' does not exist or is invalid for this operation.", schema.name),
-            )
-            .state(6));
+            return Err(no_table());
         }
         self.check_alter_object(table, &schema.schema, no_table())?;
         let name = &create.name.name;
         if create.name.schema.as_ref().is_some_and(|written| fold(written) != fold(&schema.schema)) {
-            return Err(SqlError::new(
-                2103,
-                format!(
-                    "Cannot create trigger '{}' because its schema is different from the schema of the target table or \
-                     view.",
-                    crate::bind::name::display_name(&create.name)
-                ),
-            ));
+            return Err(SqlError::not_supported("a trigger with another schema than its table"));
         }
-        let existing = self.database.catalog.read().object(&schema.schema, name).cloned();
-        let existing = match (existing, create.creation) {
-            (Some(Object::Trigger(trigger)), Creation::Alter | Creation::CreateOrAlter) => {
-                if trigger.table != table {
-                    return Err(SqlError::new(
-                        2110,
-                        format!(
-                            "Cannot alter trigger '{name}' on '{}' because this trigger does not belong to this object.",
-                            crate::bind::name::display_name(&create.table)
-                        ),
-                    ));
-                }
-                Some(trigger)
-            }
-            (Some(_), _) => return Err(already_there(name)),
-            (None, Creation::Alter) => return Err(crate::bind::name::invalid_object(&create.name)),
-            (None, _) => {
-                self.check_free(&schema.schema, name)?;
-                None
-            }
-        };
+        self.check_free(&schema.schema, name)?;
         if create.instead_of {
-            self.check_instead_of(create, &schema, existing.as_deref())?;
+            self.check_instead_of(create, &schema)?;
         }
         let full_name: Arc<str> = format!("{}.{name}", schema.schema).into();
         self.check_body(&create.body, declarations(&schema)?, &schema.schema).map_err(|mut error| {
@@ -87,14 +56,14 @@ impl Session {
         })?;
         let now = now_utc();
         let procedure = Procedure {
-            id: existing.as_ref().map_or_else(|| self.new_object_id(), |trigger| trigger.procedure.id),
+            id: self.new_object_id(),
             schema: Arc::clone(&schema.schema),
             name: Arc::clone(name),
             full_name,
             parameters: Vec::new(),
             body: Arc::clone(&create.body),
             text: Arc::clone(&create.text),
-            created_at: existing.as_ref().map_or(now, |trigger| trigger.procedure.created_at),
+            created_at: now,
             modified_at: now,
         };
         let trigger = Trigger {
@@ -102,7 +71,7 @@ impl Session {
             table,
             events: create.events.clone(),
             instead_of: create.instead_of,
-            disabled: existing.is_some_and(|trigger| trigger.disabled),
+            disabled: false,
         };
         let undo = self.database.catalog.write().put_object(Object::Trigger(Arc::new(trigger)));
         self.keep_undo(undo);
@@ -134,17 +103,14 @@ impl Session {
     }
 
     /// 2111: there is another one.
-    fn check_instead_of(&self, create: &CreateTrigger, schema: &TableSchema, own: Option<&Trigger>) -> SqlResult<()> {
+    fn check_instead_of(&self, create: &CreateTrigger, schema: &TableSchema) -> SqlResult<()> {
         let others = triggers_of(&self.database.catalog.read().objects().collect::<Vec<_>>(), schema.id);
-        let is_other = |other: &Arc<Trigger>| own.is_none_or(|own| own.procedure.id != other.procedure.id);
-        if others.iter().any(|other| other.instead_of && is_other(other)) {
-            let word = if create.creation == Creation::Alter { "alter" } else { "create" };
-            let (trigger, table) =
-                (crate::bind::name::display_name(&create.name), crate::bind::name::display_name(&create.table));
+        if others.iter().any(|other| other.instead_of) {
+            let (trigger, table) = (display_name(&create.name), display_name(&create.table));
             return Err(SqlError::new(
                 2111,
                 format!(
-                    "Cannot {word} trigger '{trigger}' on table '{table}' because an INSTEAD OF DELETE trigger already \
+                    "Cannot create trigger '{trigger}' on table '{table}' because an INSTEAD OF DELETE trigger already \
                      exists on this object."
                 ),
             ));

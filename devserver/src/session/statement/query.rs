@@ -95,7 +95,7 @@ impl Session {
         if let (Some(target), Plan::Delete(plan)) = (&bound.triggers, &bound.plan)
             && let Some(trigger) = self.fires_instead(target)
         {
-            let count = self.with_instead_of(&trigger, target, out, line, activation, |session, activation| {
+            let count = self.with_instead_of(&trigger, out, line, activation, |session, activation| {
                 session
                     .with_run(bound.uses, activation, |run| delete::would_be_deleted(plan, run, &mut Frame::of(bound)))
             })?;

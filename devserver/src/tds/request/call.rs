@@ -55,17 +55,9 @@ pub enum RpcValue {
     Table {
         type_schema: Option<String>,
         type_name: String,
-        columns: Vec<TableColumn>,
+        columns: Vec<SqlType>,
         rows: Vec<Vec<Value>>,
     },
-}
-
-/// A column of a table-valued parameter. Of a `default` column the rows hold [`Value::Null`], and the column's declared
-/// default (or identity) is to be used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TableColumn {
-    pub sql_type: SqlType,
-    pub default: bool,
 }
 
 /// The start of a transaction.

@@ -13,7 +13,5 @@ mod tests;
 mod transaction;
 
 pub use bulk_load::BulkData;
-pub use call::{
-    BeginTransaction, ClientRequest, Request, RpcCall, RpcParameter, RpcValue, TableColumn, TransactionRequest,
-};
+pub use call::{BeginTransaction, ClientRequest, Request, RpcCall, RpcParameter, RpcValue, TransactionRequest};
 pub use decode::decode;

@@ -1,6 +1,6 @@
 use crate::error::{NOT_SUPPORTED, SqlResult};
 use crate::tds::packet::{Message, PacketType, Reset, put_b_varchar, put_us_varchar, put_utf16};
-use crate::tds::request::call::{BeginTransaction, Request, RpcCall, RpcValue, TableColumn, TransactionRequest};
+use crate::tds::request::call::{BeginTransaction, Request, RpcCall, RpcValue, TransactionRequest};
 use crate::tds::request::decode::{BATCH_SEPARATOR, NO_EXECUTE_SEPARATOR, PARAMETER_BY_REF, PARAMETER_DEFAULT, decode};
 use crate::tds::request::table::{TABLE_END, TABLE_ROW};
 use crate::tds::wire_type::number::TABLE_TYPE;
@@ -50,9 +50,8 @@ fn rich_call() -> Vec<u8> {
     let mut table = vec![TABLE_TYPE, 0];
     put_b_varchar(&mut table, "readpast");
     put_b_varchar(&mut table, "item");
-    table.extend_from_slice(&[3, 0]);
+    table.extend_from_slice(&[2, 0]);
     table.extend_from_slice(&[0, 0, 0, 0, 1, 0, 0x26, 4, 0]);
-    table.extend_from_slice(&[0, 0, 0, 0, 0, 2, 0x24, 16, 0]);
     table.extend_from_slice(&[0, 0, 0, 0, 1, 0, 0xE7, 20, 0, 0, 0, 0, 0, 0, 0]);
     table.push(TABLE_END);
     table.extend_from_slice(&[TABLE_ROW, 4, 7, 0, 0, 0, 4, 0, b'a', 0, b'b', 0]);
@@ -81,21 +80,13 @@ fn a_call_is_read_with_outputs_defaults_and_a_table() {
     assert_eq!((&done.name, done.by_ref), (&None, true));
     assert_eq!(done.value, RpcValue::Scalar { sql_type: SqlType::Bit, value: Value::Null });
     assert_eq!(late.value, RpcValue::Default { sql_type: Some(SqlType::Int) });
-    let column = |sql_type, default| TableColumn { sql_type, default };
     assert_eq!(
         items.value,
         RpcValue::Table {
             type_schema: Some("readpast".to_owned()),
             type_name: "item".to_owned(),
-            columns: vec![
-                column(SqlType::Int, false),
-                column(SqlType::UniqueIdentifier, true),
-                column(SqlType::NVarChar(Length::Limit(10)), false),
-            ],
-            rows: vec![
-                vec![Value::Int(7), Value::Null, Value::String("ab".into())],
-                vec![Value::Null, Value::Null, Value::Null],
-            ],
+            columns: vec![SqlType::Int, SqlType::NVarChar(Length::Limit(10))],
+            rows: vec![vec![Value::Int(7), Value::String("ab".into())], vec![Value::Null, Value::Null],],
         }
     );
 }

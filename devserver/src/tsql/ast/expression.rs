@@ -185,6 +185,4 @@ pub enum Predicate {
         value: Expr,
     },
     Exists(Box<Query>),
-    /// `UPDATE(column)` in a trigger: does the statement set the column?
-    Updated(Ident),
 }

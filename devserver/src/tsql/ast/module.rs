@@ -57,7 +57,6 @@ pub enum TriggerEvent {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct CreateTrigger {
-    pub creation: Creation,
     pub name: ObjectName,
     pub table: ObjectName,
     /// FOR and AFTER mean the same.

@@ -2,7 +2,6 @@
 
 use crate::error::SqlResult;
 use crate::tsql::ast::index::IndexOption;
-use crate::tsql::ast::module::SwitchTriggers;
 use crate::tsql::ast::statement::StatementKind;
 use crate::tsql::ast::table::{
     AlterTable, AlterTableAction, AlterTableDrop, LockEscalation, TableConstraint, TableDefinition,
@@ -15,13 +14,6 @@ impl Parser<'_> {
     pub(super) fn alter_table(&mut self) -> SqlResult<StatementKind> {
         self.expect("TABLE")?;
         let table = self.table_name()?;
-        if self.is_one_of(&["ENABLE", "DISABLE"]) && self.is_ahead(1, "TRIGGER") {
-            let enable = self.is("ENABLE");
-            self.advance();
-            self.advance();
-            let names = if self.accept("ALL") { Vec::new() } else { self.comma_list(Self::identifier)? };
-            return Ok(StatementKind::SwitchTriggers(SwitchTriggers { enable, names, table }));
-        }
         let action = self.alter_table_action()?;
         Ok(StatementKind::AlterTable(Box::new(AlterTable { table, action })))
     }

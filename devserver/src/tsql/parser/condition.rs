@@ -75,11 +75,7 @@ impl Parser<'_> {
             return self.exists();
         }
         if self.is("UPDATE") && self.is_symbol_ahead(1, Symbol::LeftParen) {
-            self.advance();
-            self.advance();
-            let column = self.identifier()?;
-            self.expect_symbol(Symbol::RightParen)?;
-            return Ok(Either::Condition(Box::new(Predicate::Updated(column))));
+            return Err(self.unsupported("UPDATE() in a trigger"));
         }
         if self.is_one_of(&["CONTAINS", "FREETEXT"]) {
             return Err(self.unsupported(format!("the predicate {}", self.keyword())));

@@ -54,7 +54,10 @@ impl Parser<'_> {
             }
             "TRIGGER" => {
                 self.advance();
-                self.trigger(creation)
+                if creation != Creation::Create {
+                    return Err(self.unsupported("ALTER TRIGGER and CREATE OR ALTER TRIGGER"));
+                }
+                self.trigger()
             }
             _ => Err(self.unexpected()),
         }
@@ -84,8 +87,8 @@ impl Parser<'_> {
         })))
     }
 
-    fn trigger(&mut self, creation: Creation) -> SqlResult<StatementKind> {
-        let name = self.local_name("CREATE/ALTER TRIGGER")?;
+    fn trigger(&mut self) -> SqlResult<StatementKind> {
+        let name = self.local_name("CREATE TRIGGER")?;
         self.expect("ON")?;
         if self.is("DATABASE") || (self.is("ALL") && self.is_ahead(1, "SERVER")) {
             return Err(self.unsupported("DDL triggers"));
@@ -123,7 +126,6 @@ impl Parser<'_> {
             return Err(self.unexpected());
         }
         Ok(StatementKind::CreateTrigger(Box::new(CreateTrigger {
-            creation,
             name,
             table,
             instead_of,
