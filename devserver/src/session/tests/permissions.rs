@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::session::client_session::Session;
 use crate::session::engine::Engine;
-use crate::session::tests::harness::{engine, errors, login, ok, rows, session};
+use crate::session::tests::harness::{check, engine, errors, login, ok};
 
 /// A database with a table, a procedure over it, and a user who may run the procedure only.
 fn guarded() -> (Arc<Engine>, Session, Session) {
@@ -26,67 +26,58 @@ fn guarded() -> (Arc<Engine>, Session, Session) {
 }
 
 #[test]
-fn a_procedure_opens_what_its_owner_owns() {
-    let (_e, _owner, mut user) = guarded();
-    assert_eq!(rows(&mut user, "EXEC app.read_all"), ["ROW(Int(1))"]);
-    assert_eq!(errors(&mut user, "SELECT a FROM app.t"), [229]);
-    assert_eq!(errors(&mut user, "EXEC app.read_dynamic"), [229]);
-}
-
-#[test]
-fn deny_beats_grant() {
-    let (_e, mut owner, mut user) = guarded();
-    ok(&mut owner, "GRANT SELECT TO u");
-    assert_eq!(rows(&mut user, "SELECT a FROM app.t"), ["ROW(Int(1))"]);
-    assert_eq!(errors(&mut user, "DELETE app.t"), [229]);
-    ok(&mut owner, "DENY SELECT ON app.t TO runner");
-    assert_eq!(errors(&mut user, "SELECT a FROM app.t"), [229]);
-    ok(&mut owner, "REVOKE SELECT ON app.t TO runner; ALTER ROLE db_owner ADD MEMBER u");
-    ok(&mut user, "DELETE app.t");
-}
-
-#[test]
-fn creating_needs_permission() {
-    let (_e, _owner, mut user) = guarded();
-    assert_eq!(errors(&mut user, "CREATE TABLE x (a int)"), [262]);
-    assert_eq!(errors(&mut user, "CREATE SCHEMA x"), [262]);
-    assert_eq!(errors(&mut user, "CREATE SEQUENCE app.q AS int"), [262]);
-    assert_eq!(errors(&mut user, "DROP USER u"), [15151]);
-    assert_eq!(errors(&mut user, "ALTER ROLE runner DROP MEMBER u"), [15151]);
-    assert_eq!(errors(&mut user, "DROP TABLE app.t"), [3701]);
-    assert_eq!(errors(&mut user, "GRANT SELECT ON app.t TO u"), [15151]);
-    ok(&mut user, "CREATE TABLE #mine (a int); INSERT #mine VALUES (1)");
-}
-
-#[test]
-fn a_table_type_needs_execute() {
-    let (_e, mut owner, mut user) = guarded();
-    assert_eq!(errors(&mut user, "DECLARE @l app.list"), [229]);
-    ok(&mut owner, "GRANT EXECUTE ON TYPE::app.list TO u");
-    ok(&mut user, "DECLARE @l app.list; INSERT @l VALUES (1)");
-}
-
-#[test]
-fn only_what_one_may_use_can_be_seen() {
-    let (_e, _owner, mut user) = guarded();
-    assert_eq!(
-        rows(
-            &mut user,
-            "SELECT OBJECT_ID('app.t'), TYPE_ID('app.list'), HAS_PERMS_BY_NAME('app.read_all', 'OBJECT', 'EXECUTE'), IS_MEMBER('runner'), USER_NAME()"
-        ),
-        ["ROW(Null, Null, Int(1), Int(1), String(\"u\"))"]
+fn who_may_do_what() {
+    check(
+        r#"CREATE SCHEMA app => ok
+         CREATE TABLE app.t (a int); INSERT app.t VALUES (1) => ok
+         CREATE TYPE app.list AS TABLE (a int) => ok
+         CREATE PROCEDURE app.read_all AS SELECT a FROM app.t => ok
+         CREATE PROCEDURE app.read_dynamic AS EXEC ('SELECT a FROM app.t') => ok
+         CREATE LOGIN u WITH PASSWORD = 'u'; CREATE USER u FOR LOGIN u; CREATE ROLE runner;
+             ALTER ROLE runner ADD MEMBER u => ok
+         GRANT EXECUTE ON OBJECT::app.read_all TO runner; GRANT EXECUTE ON app.read_dynamic TO runner => ok
+         == a procedure opens what its owner owns
+         u: EXEC app.read_all => 1
+         u: SELECT a FROM app.t => error 229
+         u: EXEC app.read_dynamic => error 229
+         == deny beats grant
+         GRANT SELECT TO u => ok
+         u: SELECT a FROM app.t => 1
+         u: DELETE app.t => error 229
+         DENY SELECT ON app.t TO runner => ok
+         u: SELECT a FROM app.t => error 229
+         REVOKE SELECT ON app.t TO runner; ALTER ROLE db_owner ADD MEMBER u => ok
+         u: DELETE app.t => ok
+         == creating needs permission
+         u: CREATE TABLE x (a int) => error 262
+         u: CREATE SCHEMA x => error 262
+         u: CREATE SEQUENCE app.q AS int => error 262
+         u: DROP USER u => error 15151
+         u: ALTER ROLE runner DROP MEMBER u => error 15151
+         u: DROP TABLE app.t => error 3701
+         u: GRANT SELECT ON app.t TO u => error 15151
+         u: CREATE TABLE #mine (a int); INSERT #mine VALUES (1) => ok
+         == a table type needs execute
+         u: DECLARE @l app.list => error 229
+         GRANT EXECUTE ON TYPE::app.list TO u => ok
+         u: DECLARE @l app.list; INSERT @l VALUES (1) => ok
+         == a read only database takes no changes
+         ALTER DATABASE CURRENT SET READ_ONLY => ok
+         INSERT app.t VALUES (2) => error 3906
+         CREATE TABLE x (a int) => error 3906
+         DECLARE @t TABLE (a int); INSERT @t VALUES (1) => ok
+         ALTER DATABASE CURRENT SET READ_WRITE; INSERT app.t VALUES (2) => ok
+         == only what one may use can be seen
+         u: SELECT OBJECT_ID('app.t'), TYPE_ID('app.list'), HAS_PERMS_BY_NAME('app.read_all', 'OBJECT', 'EXECUTE'),
+             IS_MEMBER('runner'), USER_NAME() => NULL, NULL, 1, 1, 'u'
+         == a parameter needs execute on its type
+         -- Source: "CREATE PROCEDURE", docs/t-sql/statements/create-procedure-transact-sql.md.
+         CREATE TYPE dbo.list AS TABLE (a int); GRANT CREATE PROCEDURE TO u => ok
+         ALTER AUTHORIZATION ON SCHEMA::app TO u => ok
+         u: CREATE PROCEDURE app.p @l dbo.list READONLY AS RETURN => error 229
+         GRANT EXECUTE ON TYPE::dbo.list TO u => ok
+         u: CREATE PROCEDURE app.p @l dbo.list READONLY AS RETURN => ok"#,
     );
-}
-
-#[test]
-fn a_read_only_database_takes_no_changes() {
-    let (_e, mut owner, user) = guarded();
-    drop(user);
-    ok(&mut owner, "ALTER DATABASE CURRENT SET READ_ONLY");
-    assert_eq!(errors(&mut owner, "INSERT app.t VALUES (2)"), [3906]);
-    assert_eq!(errors(&mut owner, "CREATE TABLE x (a int)"), [3906]);
-    ok(&mut owner, "DECLARE @t TABLE (a int); INSERT @t VALUES (1)");
-    ok(&mut owner, "ALTER DATABASE CURRENT SET READ_WRITE; INSERT app.t VALUES (2)");
 }
 
 /// "SELECT permissions are also required if the statement contains a WHERE clause" ("DELETE",
@@ -125,18 +116,6 @@ fn a_change_that_reads_needs_select() {
     }
 }
 
-/// Source: "CREATE PROCEDURE", docs/t-sql/statements/create-procedure-transact-sql.md.
-#[test]
-fn a_parameter_needs_execute_on_its_type() {
-    let (_e, mut owner, mut user) = guarded();
-    ok(&mut owner, "CREATE TYPE dbo.list AS TABLE (a int); GRANT CREATE PROCEDURE TO u");
-    ok(&mut owner, "ALTER AUTHORIZATION ON SCHEMA::app TO u");
-    let definition = "CREATE PROCEDURE app.p @l dbo.list READONLY AS RETURN";
-    assert_eq!(errors(&mut user, definition), [229]);
-    ok(&mut owner, "GRANT EXECUTE ON TYPE::dbo.list TO u");
-    ok(&mut user, definition);
-}
-
 /// Source: "Permissions of Fixed Database Roles"
 /// (learn.microsoft.com/previous-versions/sql/sql-server-2008-r2/ms189612).
 #[test]
@@ -154,33 +133,24 @@ fn fixed_roles_have_their_permissions() {
     }
 }
 
-/// Source: "sys.database_permissions" (docs/relational-databases/system-catalog-views/
-/// sys-database-permissions-transact-sql.md).
 #[test]
-fn permissions_have_their_short_names() {
-    let (_e, mut s) = session();
-    ok(&mut s, "CREATE ROLE r; GRANT CREATE TABLE TO r; GRANT REFERENCES TO r; DENY SELECT TO r");
-    let types = "SELECT type, permission_name FROM sys.database_permissions
-        WHERE grantee_principal_id = DATABASE_PRINCIPAL_ID('r') AND type IN ('CRTB', 'RF', 'SL') ORDER BY type";
-    assert_eq!(
-        rows(&mut s, types),
-        [
-            "ROW(String(\"CRTB\"), String(\"CREATE TABLE\"))",
-            "ROW(String(\"RF  \"), String(\"REFERENCES\"))",
-            "ROW(String(\"SL  \"), String(\"SELECT\"))",
-        ]
+fn permissions_and_members() {
+    check(
+        r#"== permissions have their short names
+         -- Source: "sys.database_permissions" (docs/relational-databases/system-catalog-views/
+         -- sys-database-permissions-transact-sql.md).
+         CREATE ROLE r; GRANT CREATE TABLE TO r; GRANT REFERENCES TO r; DENY SELECT TO r => ok
+         SELECT type, permission_name FROM sys.database_permissions
+             WHERE grantee_principal_id = DATABASE_PRINCIPAL_ID('r') AND type IN ('CRTB', 'RF', 'SL')
+             ORDER BY type => 'CRTB', 'CREATE TABLE' | 'RF  ', 'REFERENCES' | 'SL  ', 'SELECT'
+         == a procedure adds a member to a role
+         -- Sources: "sp_addrolemember", docs/relational-databases/system-stored-procedures/; 15014 and 15410:
+         -- docs/relational-databases/errors-events/database-engine-events-and-errors-15000-to-15999.md.
+         CREATE ROLE r; CREATE USER u WITHOUT LOGIN; EXEC sp_addrolemember 'r', 'u' => ok
+         SELECT IS_ROLEMEMBER('r', 'u') => 1
+         EXEC sp_addrolemember 'nothing', 'u' => error 15014
+         EXEC sp_addrolemember 'r', 'nobody' => error 15410
+         EXEC sp_addrolemember 'r' => error 201
+         EXEC sp_addrolemember 'r', 'u', 'x' => error 8144"#,
     );
-}
-
-// Sources: "sp_addrolemember", docs/relational-databases/system-stored-procedures/; 15014 and
-// 15410: docs/relational-databases/errors-events/database-engine-events-and-errors-15000-to-15999.md.
-#[test]
-fn a_procedure_adds_a_member_to_a_role() {
-    let (_e, mut s) = session();
-    ok(&mut s, "CREATE ROLE r; CREATE USER u WITHOUT LOGIN; EXEC sp_addrolemember 'r', 'u'");
-    assert_eq!(rows(&mut s, "SELECT IS_ROLEMEMBER('r', 'u')"), ["ROW(Int(1))"]);
-    assert_eq!(errors(&mut s, "EXEC sp_addrolemember 'nothing', 'u'"), [15014]);
-    assert_eq!(errors(&mut s, "EXEC sp_addrolemember 'r', 'nobody'"), [15410]);
-    assert_eq!(errors(&mut s, "EXEC sp_addrolemember 'r'"), [201]);
-    assert_eq!(errors(&mut s, "EXEC sp_addrolemember 'r', 'u', 'x'"), [8144]);
 }

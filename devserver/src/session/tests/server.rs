@@ -3,18 +3,17 @@
 use crate::catalog::connections::Wire;
 use crate::catalog::server::Product;
 use crate::session::engine::{Engine, EngineOptions};
-use crate::session::tests::harness::{errors, login, login_to, ok, rows, session};
+use crate::session::tests::harness::{check, errors, login, login_to, ok, rows, session};
 
 // Source: "@@VERSION", docs/t-sql/functions/version-transact-sql-configuration-functions.md.
 #[test]
 fn the_version_has_the_form_that_clients_take_apart() {
-    let (_e, mut s) = session();
-    let version = rows(&mut s, "SELECT @@VERSION").remove(0);
-    assert!(version.starts_with("ROW(String(\"Microsoft SQL Server 2022 (RTM) - 16.0.1000.6 ("), "{version}");
-    assert!(version.contains("readpast dev server"), "{version}");
-    let number = "SELECT 1 WHERE CHARINDEX(N' - ' + CAST(SERVERPROPERTY('ProductVersion') AS nvarchar(128)) + N' (', @@VERSION) > 0";
-    assert_eq!(rows(&mut s, number), ["ROW(Int(1))"]);
-    assert_eq!(rows(&mut s, "SELECT LEN(@@VERSION) - LEN(REPLACE(@@VERSION, NCHAR(10), ''))"), ["ROW(Int(3))"]);
+    check(
+        "SELECT LEFT(@@VERSION, 50) => 'Microsoft SQL Server 2022 (RTM) - 16.0.1000.6 (X64'
+         SELECT LEN(@@VERSION) - LEN(REPLACE(@@VERSION, NCHAR(10), '')) => 3
+         SELECT 1 WHERE CHARINDEX(N' - ' + CAST(SERVERPROPERTY('ProductVersion') AS nvarchar(128)) + N' (', @@VERSION) > 0
+             AND CHARINDEX('readpast dev server', @@VERSION) > 0 => 1",
+    );
 }
 
 // Sources: "master database", docs/relational-databases/databases/master-database.md; "USE",
@@ -23,52 +22,32 @@ fn the_version_has_the_form_that_clients_take_apart() {
 fn master_is_a_database_to_be_in() {
     let (e, mut elsewhere) = session();
     let mut s = login_to(&e, "sa", "secret", "master");
-    assert_eq!(
-        rows(&mut s, "SELECT DB_NAME(), DB_ID(), DB_ID('master')"),
-        ["ROW(String(\"master\"), SmallInt(1), SmallInt(1))"]
-    );
-    ok(&mut s, "CREATE DATABASE other; CREATE TABLE dbo.t (id int NOT NULL PRIMARY KEY); INSERT dbo.t VALUES (7)");
-    assert_eq!(
-        rows(&mut s, "SELECT name, database_id FROM sys.databases ORDER BY database_id"),
-        [
-            "ROW(String(\"master\"), Int(1))",
-            "ROW(String(\"tempdb\"), Int(2))",
-            "ROW(String(\"model\"), Int(3))",
-            "ROW(String(\"msdb\"), Int(4))",
-            "ROW(String(\"readpast\"), Int(5))",
-            "ROW(String(\"other\"), Int(6))",
-        ]
+    s.check(
+        "SELECT DB_NAME(), DB_ID(), DB_ID('master') => 'master', SmallInt(1), SmallInt(1)
+         CREATE DATABASE other; CREATE TABLE dbo.t (id int NOT NULL PRIMARY KEY); INSERT dbo.t VALUES (7) => ok
+         SELECT name, database_id FROM sys.databases ORDER BY database_id => 'master', 1 | 'tempdb', 2 | 'model', 3
+             | 'msdb', 4 | 'readpast', 5 | 'other', 6",
     );
     let mut other = login_to(&e, "sa", "secret", "other");
     ok(&mut other, "ALTER DATABASE other SET READ_COMMITTED_SNAPSHOT ON; ALTER DATABASE CURRENT SET READ_ONLY");
     drop(other);
-    assert_eq!(
-        rows(
-            &mut s,
-            "SELECT is_read_only, is_read_committed_snapshot_on, snapshot_isolation_state FROM master.sys.databases WHERE name = N'other'"
-        ),
-        ["ROW(Bit(true), Bit(true), TinyInt(0))"]
+    s.check(
+        "SELECT is_read_only, is_read_committed_snapshot_on, snapshot_isolation_state FROM master.sys.databases
+             WHERE name = N'other' => Bit(true), Bit(true), TinyInt(0)
+         SELECT CAST(DATABASEPROPERTYEX(N'other', 'Updateability') AS nvarchar(20)),
+             CAST(DATABASEPROPERTYEX(N'nowhere', 'Status') AS nvarchar(20)) => 'READ_ONLY', NULL
+         DROP DATABASE other => ok",
     );
-    assert_eq!(
-        rows(
-            &mut s,
-            "SELECT CAST(DATABASEPROPERTYEX(N'other', 'Updateability') AS nvarchar(20)),
-                 CAST(DATABASEPROPERTYEX(N'nowhere', 'Status') AS nvarchar(20))"
-        ),
-        ["ROW(String(\"READ_ONLY\"), Null)"]
-    );
-    ok(&mut s, "DROP DATABASE other");
     assert_eq!(errors(&mut elsewhere, "SELECT id FROM dbo.t"), [208]);
     ok(&mut s, "USE master");
     assert_eq!(errors(&mut s, "ALTER DATABASE CURRENT SET READ_ONLY"), [59000]);
     // A login whose default is not said is in master, as guest.
     ok(&mut s, "CREATE LOGIN reader WITH PASSWORD = 'p'");
     let mut reader = login_to(&e, "reader", "p", "");
-    assert_eq!(
-        rows(&mut reader, "SELECT DB_NAME(), USER_NAME(), DB_NAME(DB_ID('readpast'))"),
-        ["ROW(String(\"master\"), String(\"guest\"), String(\"readpast\"))"]
+    reader.check(
+        "SELECT DB_NAME(), USER_NAME(), DB_NAME(DB_ID('readpast')) => 'master', 'guest', 'readpast'
+         SELECT id FROM dbo.t => error 229",
     );
-    assert_eq!(errors(&mut reader, "SELECT id FROM dbo.t"), [229]);
 }
 
 // Source: "DROP DATABASE", docs/t-sql/statements/drop-database-transact-sql.md: "System databases can't be dropped";
@@ -77,46 +56,29 @@ fn master_is_a_database_to_be_in() {
 fn system_databases_stay_as_they_are() {
     let (_e, mut s) = session();
     for name in ["master", "tempdb", "model", "msdb"] {
-        assert_eq!(errors(&mut s, &format!("DROP DATABASE {name}")), [3708], "{name}");
-        assert_eq!(errors(&mut s, &format!("CREATE DATABASE {name}")), [1801], "{name}");
+        s.check(&format!("DROP DATABASE {name} => error 3708\n CREATE DATABASE {name} => error 1801"));
     }
-    assert_eq!(errors(&mut s, "BEGIN TRANSACTION; DROP DATABASE readpast"), [226]);
-    ok(&mut s, "ROLLBACK");
+    s.check("BEGIN TRANSACTION; DROP DATABASE readpast => error 226");
 }
 
 #[test]
 fn what_is_in_another_database_is_refused_by_name() {
-    let (_e, mut s) = session();
-    for sql in [
-        "USE master",
-        "ALTER DATABASE master SET READ_ONLY",
-        "SELECT name FROM master.sys.tables",
-        "SELECT TABLE_NAME FROM master.INFORMATION_SCHEMA.TABLES",
-        "SELECT OBJECT_ID(N'master.dbo.t')",
-        "SELECT name FROM tempdb.sys.procedures",
-    ] {
-        assert_eq!(errors(&mut s, sql), [59000], "{sql}");
-    }
-    assert_eq!(rows(&mut s, "SELECT OBJECT_ID(N'nowhere.dbo.t')"), ["ROW(Null)"]);
-}
-
-// Source: "sys.sql_logins", docs/relational-databases/system-catalog-views/sys-sql-logins-transact-sql.md.
-#[test]
-fn the_logins_with_a_password_are_in_sql_logins() {
-    let (_e, mut s) = session();
-    ok(&mut s, "CREATE LOGIN app WITH PASSWORD = 'p'; CREATE LOGIN [D\\w] FROM WINDOWS");
-    let logins =
-        "SELECT name, type_desc, default_database_name, is_disabled FROM master.sys.sql_logins ORDER BY principal_id";
-    assert_eq!(
-        rows(&mut s, logins),
-        [
-            "ROW(String(\"sa\"), String(\"SQL_LOGIN\"), String(\"readpast\"), Bit(false))",
-            "ROW(String(\"app\"), String(\"SQL_LOGIN\"), String(\"master\"), Bit(false))",
-        ]
-    );
-    assert_eq!(
-        rows(&mut s, "IF NOT EXISTS (SELECT 1 FROM sys.sql_logins WHERE name = 'app') SELECT 1 ELSE SELECT 2"),
-        ["ROW(Int(2))"]
+    check(
+        r#"== what is in another database is refused by name
+         USE master => error 59000
+         ALTER DATABASE master SET READ_ONLY => error 59000
+         SELECT name FROM master.sys.tables => error 59000
+         SELECT TABLE_NAME FROM master.INFORMATION_SCHEMA.TABLES => error 59000
+         SELECT OBJECT_ID(N'master.dbo.t') => error 59000
+         SELECT name FROM tempdb.sys.procedures => error 59000
+         SELECT OBJECT_ID(N'nowhere.dbo.t') => NULL
+         == the logins with a password are in sql logins
+         -- Source: "sys.sql_logins", docs/relational-databases/system-catalog-views/sys-sql-logins-transact-sql.md.
+         CREATE LOGIN app WITH PASSWORD = 'p'; CREATE LOGIN [D\w] FROM WINDOWS => ok
+         SELECT name, type_desc, default_database_name, is_disabled FROM master.sys.sql_logins
+             ORDER BY principal_id => 'sa', 'SQL_LOGIN', 'readpast', Bit(false)
+             | 'app', 'SQL_LOGIN', 'master', Bit(false)
+         IF NOT EXISTS (SELECT 1 FROM sys.sql_logins WHERE name = 'app') SELECT 1 ELSE SELECT 2 => 2"#,
     );
 }
 
@@ -167,36 +129,24 @@ fn azure_sql_database_knows_one_database_and_calls_it_by_another_id() {
     let options = EngineOptions { product: Product::AZURE_SQL_DATABASE, ..EngineOptions::default() };
     let e = Engine::new(options);
     let mut s = login(&e, "sa", "");
-    assert_eq!(
-        rows(&mut s, "SELECT name, database_id, is_read_committed_snapshot_on FROM sys.databases ORDER BY database_id"),
-        ["ROW(String(\"master\"), Int(1), Bit(false))", "ROW(String(\"readpast\"), Int(105), Bit(true))"]
+    s.check(
+        "SELECT name, database_id, is_read_committed_snapshot_on FROM sys.databases
+             ORDER BY database_id => 'master', 1, Bit(false) | 'readpast', 105, Bit(true)
+         SELECT DB_ID(), DB_ID('readpast'), DB_ID('master'), ORIGINAL_LOGIN() => SmallInt(5), SmallInt(5), NULL, NULL
+         SELECT CAST(SERVERPROPERTY('EngineEdition') AS int), CAST(SERVERPROPERTY('ProductMajorVersion') AS int)
+             => 5, 12
+         USE readpast => ok
+         USE master => error 40508
+         SELECT 1 FROM other.dbo.t => error 40515
+         SELECT 1 FROM master.sys.databases => error 40515
+         SELECT 1 FROM [server].readpast.dbo.t => error 40515
+         EXEC other.dbo.p => error 40515
+         EXEC msdb.dbo.sp_add_job @job_name = N'nightly' => error 40515
+         EXEC master..sp_executesql N'SELECT 1' => error 40515
+         CREATE TABLE other.dbo.t (a int) => error 40515
+         SELECT name FROM tempdb.sys.procedures => error 59000
+         SELECT COUNT(*) FROM readpast.sys.tables => 0",
     );
-    assert_eq!(
-        rows(&mut s, "SELECT DB_ID(), DB_ID('readpast'), DB_ID('master'), ORIGINAL_LOGIN()"),
-        ["ROW(SmallInt(5), SmallInt(5), Null, Null)"]
-    );
-    assert_eq!(
-        rows(
-            &mut s,
-            "SELECT CAST(SERVERPROPERTY('EngineEdition') AS int), CAST(SERVERPROPERTY('ProductMajorVersion') AS int)"
-        ),
-        ["ROW(Int(5), Int(12))"]
-    );
-    ok(&mut s, "USE readpast");
-    assert_eq!(errors(&mut s, "USE master"), [40508]);
-    for sql in [
-        "SELECT 1 FROM other.dbo.t",
-        "SELECT 1 FROM master.sys.databases",
-        "SELECT 1 FROM [server].readpast.dbo.t",
-        "EXEC other.dbo.p",
-        "EXEC msdb.dbo.sp_add_job @job_name = N'nightly'",
-        "EXEC master..sp_executesql N'SELECT 1'",
-        "CREATE TABLE other.dbo.t (a int)",
-    ] {
-        assert_eq!(errors(&mut s, sql), [40515], "{sql}");
-    }
-    assert_eq!(errors(&mut s, "SELECT name FROM tempdb.sys.procedures"), [59000]);
-    assert_eq!(rows(&mut s, "SELECT COUNT(*) FROM readpast.sys.tables"), ["ROW(Int(0))"]);
 }
 
 // Sources: "T-SQL differences between SQL Server and Azure SQL Database",
@@ -208,17 +158,21 @@ fn azure_sql_database_keeps_databases_apart() {
     let e = Engine::new(options);
     let mut s = login(&e, "sa", "");
     let mut master = login_to(&e, "sa", "", "master");
-    for sql in ["CREATE LOGIN a WITH PASSWORD = 'p'", "ALTER LOGIN a WITH PASSWORD = 'q'", "DROP LOGIN a"] {
-        assert_eq!(errors(&mut s, sql), [5001], "{sql}");
-        ok(&mut master, sql);
+    for sql in [
+        "CREATE LOGIN a WITH PASSWORD = 'p'",
+        "ALTER LOGIN a WITH PASSWORD = 'q'",
+        "DROP LOGIN a",
+        "CREATE DATABASE other",
+        "DROP DATABASE other",
+    ] {
+        s.check(&format!("{sql} => error 5001"));
+        master.check(sql);
     }
-    for sql in ["CREATE DATABASE other", "DROP DATABASE other"] {
-        assert_eq!(errors(&mut s, sql), [5001], "{sql}");
-        ok(&mut master, sql);
-    }
-    for sql in ["CREATE LOGIN [D\\w] FROM WINDOWS", "ALTER DATABASE CURRENT SET RECOVERY SIMPLE", "EXEC sp_configure"] {
-        assert_eq!(errors(&mut s, sql), [59000], "{sql}");
-    }
+    s.check(
+        "CREATE LOGIN [D\\w] FROM WINDOWS => error 59000
+         ALTER DATABASE CURRENT SET RECOVERY SIMPLE => error 59000
+         EXEC sp_configure => error 59000",
+    );
 }
 
 // Sources: "ALTER DATABASE compatibility level",
@@ -226,33 +180,31 @@ fn azure_sql_database_keeps_databases_apart() {
 // "GENERATE_SERIES", docs/t-sql/functions/.
 #[test]
 fn the_compatibility_level_decides_which_functions_there_are() {
-    let (_e, mut s) = session();
-    ok(&mut s, "CREATE PROCEDURE dbo.p AS SELECT [key] FROM OPENJSON(N'[7]')");
-    let level = "SELECT compatibility_level FROM sys.databases WHERE name = DB_NAME()";
-    assert_eq!(rows(&mut s, level), ["ROW(TinyInt(160))"]);
-    for (level_now, calls) in [(120, [208; 3]), (130, [0, 0, 208]), (160, [0; 3])] {
-        ok(&mut s, &format!("ALTER DATABASE readpast SET COMPATIBILITY_LEVEL = {level_now}"));
-        assert_eq!(rows(&mut s, level), [format!("ROW(TinyInt({level_now}))")]);
-        let sql =
-            ["EXEC dbo.p", "SELECT value FROM STRING_SPLIT('a,b', ',')", "SELECT value FROM GENERATE_SERIES(1, 3)"];
-        for (sql, error) in sql.into_iter().zip(calls) {
-            let expected: &[i32] = if error == 0 { &[] } else { &[error] };
-            assert_eq!(errors(&mut s, sql), expected, "{sql} at {level_now}");
-        }
-    }
-    for level in [100, 110] {
-        assert_eq!(errors(&mut s, &format!("ALTER DATABASE CURRENT SET COMPATIBILITY_LEVEL = {level}")), [59000]);
-    }
-    for level in [90, 125, 170] {
-        assert_eq!(errors(&mut s, &format!("ALTER DATABASE CURRENT SET COMPATIBILITY_LEVEL = {level}")), [15048]);
-    }
+    check(
+        "CREATE PROCEDURE dbo.p AS SELECT [key] FROM OPENJSON(N'[7]') => ok
+         SELECT compatibility_level FROM sys.databases WHERE name = DB_NAME() => TinyInt(160)
+         ALTER DATABASE readpast SET COMPATIBILITY_LEVEL = 120 => ok
+         EXEC dbo.p => error 208
+         SELECT value FROM STRING_SPLIT('a,b', ',') => error 208
+         ALTER DATABASE readpast SET COMPATIBILITY_LEVEL = 130 => ok
+         SELECT compatibility_level FROM sys.databases WHERE name = DB_NAME() => TinyInt(130)
+         EXEC dbo.p => '0'
+         SELECT value FROM STRING_SPLIT('a,b', ',') => 'a' | 'b'
+         SELECT value FROM GENERATE_SERIES(1, 3) => error 208
+         ALTER DATABASE readpast SET COMPATIBILITY_LEVEL = 160; SELECT value FROM GENERATE_SERIES(1, 2) => 1 | 2
+         ALTER DATABASE CURRENT SET COMPATIBILITY_LEVEL = 100 => error 59000
+         ALTER DATABASE CURRENT SET COMPATIBILITY_LEVEL = 90 => error 15048
+         ALTER DATABASE CURRENT SET COMPATIBILITY_LEVEL = 125 => error 15048
+         ALTER DATABASE CURRENT SET COMPATIBILITY_LEVEL = 170 => error 15048",
+    );
 }
 
 /// Source: "sys.configurations" (docs/relational-databases/system-catalog-views/sys-configurations-transact-sql.md):
 /// "Requires membership in the public role".
 #[test]
 fn the_worker_threads_are_seen() {
-    let (_e, mut s) = session();
-    let query = "SELECT configuration_id, name, CAST(value AS int), CAST(value_in_use AS int) FROM sys.configurations";
-    assert_eq!(rows(&mut s, query), ["ROW(Int(503), String(\"max worker threads\"), Int(0), Int(0))"]);
+    check(
+        "SELECT configuration_id, name, CAST(value AS int), CAST(value_in_use AS int) FROM sys.configurations
+             => 503, 'max worker threads', 0, 0",
+    );
 }
