@@ -41,7 +41,6 @@ pub fn literal(literal: &Literal) -> SqlResult<Scalar> {
             let (value, ty) = value::literal::number(digits)?;
             Scalar::constant(value, ty)
         }
-        Literal::Float(number) => Scalar::constant(Value::Float(*number), SqlType::Float),
         Literal::String { value, national } => {
             let (value, ty) = value::literal::string(value, *national);
             Scalar::constant(value, ty)

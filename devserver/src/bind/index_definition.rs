@@ -6,11 +6,8 @@ use crate::bind::conversion::no_text_or_image;
 use crate::bind::expression::literal;
 use crate::catalog::normal_form::{bracketed_column, comparison_sign, constant};
 use crate::error::{SqlError, SqlResult};
-use crate::plan::scalar::Scalar;
-use crate::storage::{
-    CLUSTERED, Filter, FilterOperator, FilterTerm, Index, IndexOptions, KeyColumn, TableSchema, Uniqueness, fold,
-};
-use crate::tsql::ast::{self, ColumnRef, CompareOp, Expr, Ident, IndexColumn, IndexOption, InlineIndex, Predicate};
+use crate::storage::{CLUSTERED, Filter, FilterTerm, Index, IndexOptions, KeyColumn, TableSchema, Uniqueness, fold};
+use crate::tsql::ast::{self, ColumnRef, Expr, Ident, IndexColumn, IndexOption, InlineIndex, Predicate};
 use crate::value::{self, Value};
 
 pub(super) fn inline_index(schema: &TableSchema, index: &InlineIndex) -> SqlResult<Index> {
@@ -156,15 +153,7 @@ pub fn bind_filter(schema: &TableSchema, index: &str, filter: &ast::Filter) -> S
             Predicate::Compare { op, left: Expr::Column(column), right } => {
                 let column = filter_column(column)?;
                 let constant = filter_constant(schema, column, right)?.ok_or_else(incorrect)?;
-                let operator = match op {
-                    CompareOp::Equal => FilterOperator::Equal,
-                    CompareOp::NotEqual => FilterOperator::NotEqual,
-                    CompareOp::Less => FilterOperator::Less,
-                    CompareOp::LessOrEqual => FilterOperator::LessOrEqual,
-                    CompareOp::Greater => FilterOperator::Greater,
-                    CompareOp::GreaterOrEqual => FilterOperator::GreaterOrEqual,
-                };
-                FilterTerm::Compare { column, operator, constant }
+                FilterTerm::Compare { column, operator: *op, constant }
             }
             Predicate::InList { negated: false, value: Expr::Column(column), list } => {
                 let column = filter_column(column)?;
@@ -212,15 +201,6 @@ fn normalized(conditions: &[Predicate]) -> Option<String> {
 fn filter_constant(schema: &TableSchema, column: usize, expr: &Expr) -> SqlResult<Option<Value>> {
     let scalar = match expr {
         Expr::Literal(written) => literal(written)?,
-        Expr::Unary { op: ast::UnaryOp::Minus, operand } => match &**operand {
-            Expr::Literal(written) => {
-                let scalar = literal(written)?;
-                let Some(constant) = scalar.as_constant() else { return Ok(None) };
-                let negative = value::unary(value::UnaryOp::Minus, constant, scalar.ty)?;
-                Scalar::constant(negative, scalar.ty)
-            }
-            _ => return Ok(None),
-        },
         _ => return Ok(None),
     };
     match scalar.as_constant() {

@@ -62,10 +62,7 @@ pub fn system_type(name: &TypeName) -> SqlResult<Option<SqlType>> {
         "rowversion" | "timestamp" => SqlType::RowVersion,
         "real" => SqlType::Real,
         "sysname" => SqlType::SYSNAME,
-        "float" => match name.arguments {
-            TypeArguments::One(..=24) => SqlType::Real,
-            _ => SqlType::Float,
-        },
+        "float" => SqlType::Float,
         "decimal" | "numeric" | "dec" => {
             let (precision, scale) = match name.arguments {
                 TypeArguments::None => (18, 0),

@@ -2,7 +2,7 @@
 
 use crate::plan::relation::TableRelation;
 use crate::plan::scalar::{CompareOp, Condition, Scalar, flipped};
-use crate::storage::{Filter, FilterOperator, FilterTerm};
+use crate::storage::{Filter, FilterTerm};
 use crate::value::{Collation, Value, compare};
 
 /// Whether the conditions make sure that only rows of the filtered index qualify.
@@ -59,21 +59,21 @@ fn compare_implies(op: CompareOp, constant: &Value, term: &FilterTerm, collation
         FilterTerm::Compare { operator, constant: limit, .. } => {
             let order = compare(constant, limit, collation);
             match (op, operator) {
-                (CompareOp::Equal, FilterOperator::Equal) => order.is_eq(),
-                (CompareOp::Equal, FilterOperator::NotEqual) => order.is_ne(),
-                (CompareOp::Equal, FilterOperator::Less) => order.is_lt(),
-                (CompareOp::Equal, FilterOperator::LessOrEqual) => order.is_le(),
-                (CompareOp::Equal, FilterOperator::Greater) => order.is_gt(),
-                (CompareOp::Equal, FilterOperator::GreaterOrEqual) => order.is_ge(),
-                (CompareOp::Less, FilterOperator::Less | FilterOperator::LessOrEqual)
-                | (CompareOp::LessOrEqual, FilterOperator::LessOrEqual) => order.is_le(),
-                (CompareOp::LessOrEqual, FilterOperator::Less) => order.is_lt(),
-                (CompareOp::Greater, FilterOperator::Greater | FilterOperator::GreaterOrEqual)
-                | (CompareOp::GreaterOrEqual, FilterOperator::GreaterOrEqual) => order.is_ge(),
-                (CompareOp::GreaterOrEqual, FilterOperator::Greater) => order.is_gt(),
-                (CompareOp::NotEqual, FilterOperator::NotEqual) => order.is_eq(),
-                (CompareOp::Less, FilterOperator::NotEqual) => order.is_le(),
-                (CompareOp::Greater, FilterOperator::NotEqual) => order.is_ge(),
+                (CompareOp::Equal, CompareOp::Equal) => order.is_eq(),
+                (CompareOp::Equal, CompareOp::NotEqual) => order.is_ne(),
+                (CompareOp::Equal, CompareOp::Less) => order.is_lt(),
+                (CompareOp::Equal, CompareOp::LessOrEqual) => order.is_le(),
+                (CompareOp::Equal, CompareOp::Greater) => order.is_gt(),
+                (CompareOp::Equal, CompareOp::GreaterOrEqual) => order.is_ge(),
+                (CompareOp::Less, CompareOp::Less | CompareOp::LessOrEqual)
+                | (CompareOp::LessOrEqual, CompareOp::LessOrEqual) => order.is_le(),
+                (CompareOp::LessOrEqual, CompareOp::Less) => order.is_lt(),
+                (CompareOp::Greater, CompareOp::Greater | CompareOp::GreaterOrEqual)
+                | (CompareOp::GreaterOrEqual, CompareOp::GreaterOrEqual) => order.is_ge(),
+                (CompareOp::GreaterOrEqual, CompareOp::Greater) => order.is_gt(),
+                (CompareOp::NotEqual, CompareOp::NotEqual) => order.is_eq(),
+                (CompareOp::Less, CompareOp::NotEqual) => order.is_le(),
+                (CompareOp::Greater, CompareOp::NotEqual) => order.is_ge(),
                 _ => false,
             }
         }

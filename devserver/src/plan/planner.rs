@@ -73,7 +73,7 @@ impl Planner<'_> {
     ) -> SqlResult<Planned> {
         let own = relation.slots();
         let mut leaves = Vec::new();
-        let mut forced = self.options.force_order;
+        let mut forced = false;
         flatten(relation, false, &mut leaves, &mut conditions, &mut forced)?;
 
         let mut result: Option<Planned> = None;

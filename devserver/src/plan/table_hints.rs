@@ -111,10 +111,7 @@ impl TableHints {
                         result.seek_columns.clone_from(columns);
                     }
                 }
-                TableHint::Index(indexes) => match &indexes[..] {
-                    [index] => result.set_index(index)?,
-                    _ => return Err(SqlError::not_supported("an INDEX hint with several indexes")),
-                },
+                TableHint::Index(index) => result.set_index(index)?,
             }
         }
         result.check_locks()?;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::locks::resource::{IndexId, ObjectId};
 use crate::error::{SqlError, SqlResult};
+use crate::tsql::ast::CompareOp;
 use crate::value::{Collation, SqlType, Value, compare};
 
 /// The "index" of a table without clustered index.
@@ -304,17 +305,6 @@ pub fn fold(name: &str) -> String {
     name.to_lowercase()
 }
 
-/// How a filtered index compares a column with a constant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FilterOperator {
-    Equal,
-    NotEqual,
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
-}
-
 /// The WHERE of a filtered index: all terms must hold (the grammar knows AND only).
 ///
 /// Source: CREATE INDEX, `<filter_predicate>` (MicrosoftDocs/sql-docs,
@@ -329,7 +319,7 @@ pub struct Filter {
 /// One condition of a filter. Constants have been converted to the column's type.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FilterTerm {
-    Compare { column: usize, operator: FilterOperator, constant: Value },
+    Compare { column: usize, operator: CompareOp, constant: Value },
     In { column: usize, constants: Vec<Value> },
     IsNull { column: usize },
     IsNotNull { column: usize },
@@ -365,12 +355,12 @@ impl FilterTerm {
             FilterTerm::Compare { operator, constant, .. } => {
                 let order = compare(value, constant, collation);
                 match operator {
-                    FilterOperator::Equal => order.is_eq(),
-                    FilterOperator::NotEqual => order.is_ne(),
-                    FilterOperator::Less => order.is_lt(),
-                    FilterOperator::LessOrEqual => order.is_le(),
-                    FilterOperator::Greater => order.is_gt(),
-                    FilterOperator::GreaterOrEqual => order.is_ge(),
+                    CompareOp::Equal => order.is_eq(),
+                    CompareOp::NotEqual => order.is_ne(),
+                    CompareOp::Less => order.is_lt(),
+                    CompareOp::LessOrEqual => order.is_le(),
+                    CompareOp::Greater => order.is_gt(),
+                    CompareOp::GreaterOrEqual => order.is_ge(),
                 }
             }
         }

@@ -48,12 +48,10 @@ CREATE TABLE t (id int NOT NULL PRIMARY KEY);
 --- a error 4140
 INSERT t WITH (READCOMMITTEDLOCK) VALUES (1);
 
---- scenario FASTFIRSTROW is no hint any more, and index hints are not for targets
---- source docs/relational-databases/errors-events/database-engine-events-and-errors-0-to-999.md, 321
+--- scenario index hints are not for targets
+--- source docs/t-sql/queries/hints-transact-sql-table.md, Remarks
 --- setup
 CREATE TABLE t (id int NOT NULL PRIMARY KEY, n int NOT NULL);
---- a error 321
-SELECT id FROM t WITH (FASTFIRSTROW);
 --- a error 1069
 UPDATE t WITH (INDEX (1)) SET n = 1;
 
@@ -73,7 +71,7 @@ SELECT n FROM t WITH (FORCESEEK (by_k (k))) WHERE k = 10;
 --- a rows 100
 SELECT n FROM t WITH (FORCESEEK, INDEX (by_k)) WHERE k = 10;
 --- a rows 100
-SELECT n FROM t WITH (INDEX = by_k) WHERE k = 10;
+SELECT n FROM t WITH (INDEX (by_k)) WHERE k = 10;
 --- a rows 100
 SELECT n FROM t WITH (INDEX (0)) WHERE k = 10;
 

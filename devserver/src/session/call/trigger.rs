@@ -164,8 +164,8 @@ impl Session {
     ) -> Result<(), SimpleFailure> {
         self.check_nesting()?;
         let compiled = self.compiled_trigger(trigger)?;
-        let mut callee = Activation { procedure: Some(Arc::clone(&trigger.procedure)), ..Activation::default() };
-        callee.owner = compiled.owner;
+        let procedure = Some(Arc::clone(&trigger.procedure));
+        let mut callee = Activation { procedure, owner: compiled.owner, ..Activation::default() };
         callee.grow(compiled.declarations.len());
         self.fill_logical_tables(&compiled, changes, &mut callee)?;
         let options = self.state.options;

@@ -14,12 +14,10 @@ use crate::tsql::ast::{ColumnDefinition, Ident, TypeName};
 use crate::value::{self, SqlType, Value};
 
 impl Session {
-    /// `fills`: the rows that are there get the default even though the column may be NULL (WITH VALUES).
     pub(crate) fn add_column(
         &mut self,
         table: ObjectId,
         definition: &ColumnDefinition,
-        fills: bool,
         activation: &mut Activation,
     ) -> SqlResult<()> {
         let schema = self.stored_schema(table)?;
@@ -41,7 +39,7 @@ impl Session {
             .state(2));
         }
         let fills_itself = column.identity.is_some() || column.sql_type == SqlType::RowVersion;
-        let takes_default = column.default.is_some() && (!column.nullable || fills);
+        let takes_default = column.default.is_some() && !column.nullable;
         let row_count = self.row_count(table);
         if !fills_itself && column.computed.is_none() && !column.nullable && column.default.is_none() && row_count > 0 {
             return Err(SqlError::new(

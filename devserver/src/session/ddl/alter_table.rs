@@ -16,7 +16,7 @@ use crate::execute::activation::Activation;
 use crate::execute::frame::Run;
 use crate::plan::cached_plan::Uses;
 use crate::session::client_session::Session;
-use crate::storage::{self, Lifetime, ObjectId, TableSchema, fold};
+use crate::storage::{self, Lifetime, ObjectId, TableSchema};
 use crate::tsql::ast::{AlterTable, AlterTableAction, AlterTableDrop, LockEscalation};
 use crate::value::Value;
 
@@ -68,13 +68,12 @@ impl Session {
                     latch.alter_schema(tx, table, |schema| schema.lock_escalation = escalation)
                 })
             }
-            AlterTableAction::Add { definition, with_values, check } => {
+            AlterTableAction::Add { definition, check } => {
                 if !definition.indexes.is_empty() {
                     return Err(SqlError::not_supported("ALTER TABLE … ADD INDEX"));
                 }
                 for column in &definition.columns {
-                    let fills = with_values.iter().any(|name| fold(name) == fold(&column.name));
-                    self.add_column(table, column, fills, activation)?;
+                    self.add_column(table, column, activation)?;
                 }
                 self.add_table_constraints(table, definition, check.unwrap_or(true), activation)
                     .map_err(table_definition::constraint_failed)

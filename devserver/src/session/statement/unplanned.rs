@@ -1,13 +1,11 @@
 //! Statements that need no plan: SET options, transactions, USE, and the way to DDL.
 
-use std::sync::Arc;
-
-use crate::error::{SqlError, SqlResult};
+use crate::error::SqlResult;
 use crate::execute::activation::Activation;
 use crate::session::client_session::Session;
 use crate::session::result_target::ResultTarget;
 use crate::tds::token::DoneKind;
-use crate::tsql::ast::{StatementKind, TransactionName};
+use crate::tsql::ast::StatementKind;
 
 impl Session {
     pub(crate) fn run_other(
@@ -26,17 +24,14 @@ impl Session {
                 self.state.options.isolation = *level;
             }
             StatementKind::BeginTransaction(name) => {
-                let name = transaction_name(name.as_ref())?;
                 self.begin_transaction(name.as_deref(), out);
             }
             StatementKind::CommitTransaction(_) => self.commit_transaction(out)?,
             StatementKind::RollbackTransaction(name) => {
-                let name = transaction_name(name.as_ref())?;
                 self.rollback_transaction(name.as_deref(), out)?;
             }
             StatementKind::SaveTransaction(name) => {
-                let name = transaction_name(Some(name))?;
-                self.save_transaction(name.as_deref().unwrap_or_default())?;
+                self.save_transaction(name)?;
             }
             StatementKind::InsertBulk(insert) => self.insert_bulk(insert)?,
             StatementKind::Use(name) => self.use_database(name, out)?,
@@ -44,13 +39,5 @@ impl Session {
         }
         self.statement_done(out, DoneKind::Other, None);
         Ok(())
-    }
-}
-
-fn transaction_name(name: Option<&TransactionName>) -> SqlResult<Option<Arc<str>>> {
-    match name {
-        None => Ok(None),
-        Some(TransactionName::Name(name)) => Ok(Some(Arc::clone(name))),
-        Some(TransactionName::Variable(_)) => Err(SqlError::not_supported("a transaction name in a variable")),
     }
 }

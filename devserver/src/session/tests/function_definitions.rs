@@ -1,22 +1,10 @@
-//! What definitions of functions may say, and what depends on sequences. Sources
-//! (MicrosoftDocs/sql-docs): "CREATE FUNCTION", docs/t-sql/statements/create-function-transact-sql.md; "DROP FUNCTION",
-//! docs/t-sql/statements/drop-function-transact-sql.md; the errors are those of
+//! What definitions of functions may say. Source: "CREATE FUNCTION" (MicrosoftDocs/sql-docs,
+//! docs/t-sql/statements/create-function-transact-sql.md); the errors are those of
 //! docs/relational-databases/errors-events/.
 
 use crate::session::tests::harness::{errors, ok, run, script, session};
 
 const ONE: &str = "CREATE FUNCTION dbo.one (@a int) RETURNS int AS BEGIN RETURN @a + 1 END";
-
-#[test]
-fn what_a_table_takes_stays() {
-    let (_e, mut s) = session();
-    ok(&mut s, "CREATE SEQUENCE dbo.s1; CREATE SEQUENCE dbo.s2");
-    ok(&mut s, "CREATE TABLE u (a int DEFAULT NEXT VALUE FOR dbo.s1, b int DEFAULT (NEXT VALUE FOR [s2]))");
-    assert_eq!(errors(&mut s, "DROP SEQUENCE s1"), [3729]);
-    assert_eq!(errors(&mut s, "DROP SEQUENCE dbo.s2"), [3729]);
-    assert_eq!(errors(&mut s, "EXEC sp_rename 'dbo.s1', 's3'"), [59000]);
-    ok(&mut s, "DROP TABLE u; DROP SEQUENCE s1, s2");
-}
 
 #[test]
 fn a_table_that_calls_a_function_is_refused() {

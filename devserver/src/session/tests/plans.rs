@@ -37,7 +37,7 @@ fn indexes_are_used_and_forced() {
              | 3
          SELECT l.id FROM (t WITH (FORCESEEK) LEFT JOIN t AS u ON u.id = t.id) JOIN l ON t.id = l.id => 1 | 3
          SELECT l.id FROM t WITH (FORCESEEK) JOIN l ON t.id > l.id + t.q => error 8622
-         SELECT l.id FROM t WITH (FORCESEEK) JOIN l ON t.id = l.id OPTION (FORCE ORDER) => error 8622
+         SELECT l.id FROM t WITH (FORCESEEK) INNER LOOP JOIN l ON t.id = l.id => error 8622
          == hints of a procedure are tried at its execution
          -- A procedure's statements are optimized when it is executed for the first time, not when it is created.
          -- Source: "Deferred Name Resolution and Compilation" (SQL Server 2008 Books Online, ms190686).
@@ -76,11 +76,11 @@ fn indexes_are_used_and_forced() {
          DECLARE @l list; INSERT @l VALUES (1), (3), (9);
              UPDATE j SET k = 'x' OUTPUT inserted.id FROM @l AS l INNER LOOP JOIN t AS j
              WITH (ROWLOCK, FORCESEEK, INDEX (1)) ON j.id = l.id WHERE j.q = 2
-             OPTION (MAXDOP 1, KEEPFIXED PLAN, FORCE ORDER) => 3
+             OPTION (MAXDOP 1, KEEPFIXED PLAN) => 3
          DECLARE @l list; INSERT @l VALUES (1), (3), (9);
              DELETE j OUTPUT deleted.id FROM @l AS l INNER LOOP JOIN t AS j
              WITH (ROWLOCK, FORCESEEK, INDEX (1)) ON j.id = l.id WHERE j.q = 1
-             OPTION (MAXDOP 1, KEEPFIXED PLAN, FORCE ORDER) => 1
+             OPTION (MAXDOP 1, KEEPFIXED PLAN) => 1
          UPDATE t WITH (ROWLOCK, INDEX (ready)) SET k = 'y' WHERE q = 1 AND state = 0 => error 1069
          DELETE t WITH (ROWLOCK, FORCESEEK) WHERE id = 1 => error 10724
          == a target is not sought by named columns

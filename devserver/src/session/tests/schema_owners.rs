@@ -296,31 +296,6 @@ fn a_change_that_does_not_read_its_view_reads_what_is_in_that() {
 }
 
 // Source: "NEXT VALUE FOR", docs/t-sql/functions/next-value-for-transact-sql.md: "If the sequence object has the same
-// owner as the calling stored procedure, trigger, or table (having a sequence object as a default constraint), no
-// permission check is required on the sequence object."
-#[test]
-fn the_sequence_of_a_default_has_an_owner() {
-    let (_e, mut s, mut worker, mut outsider) = two_users();
-    batches(
-        &mut s,
-        &[
-            "CREATE SCHEMA a",
-            "CREATE SCHEMA b",
-            "CREATE SEQUENCE a.q AS int; CREATE TABLE b.t (n int, q int DEFAULT NEXT VALUE FOR a.q)",
-            "CREATE PROCEDURE b.put AS INSERT b.t (n) VALUES (1)",
-        ],
-    );
-    let grants = "GRANT INSERT ON b.t TO outsider; GRANT EXECUTE ON b.put TO outsider";
-    ok(&mut s, grants);
-    ok(&mut outsider, "INSERT b.t (n) VALUES (1); EXEC b.put");
-    ok(&mut s, &format!("ALTER AUTHORIZATION ON SCHEMA::b TO crew; {grants}"));
-    assert_eq!(errors(&mut outsider, "INSERT b.t (n) VALUES (1)"), [229]);
-    assert_eq!(errors(&mut outsider, "EXEC b.put"), [229]);
-    assert_eq!(errors(&mut worker, "EXEC b.put"), [229]);
-    ok(&mut s, "GRANT UPDATE ON a.q TO [public]");
-    ok(&mut outsider, "INSERT b.t (n) VALUES (1); EXEC b.put");
-}
-
 // Source: "CREATE FUNCTION", docs/t-sql/statements/create-function-transact-sql.md (permissions): the permission to create in the database, and ALTER on the schema.
 #[test]
 fn an_owner_creates_what_the_database_lets_it() {

@@ -118,5 +118,5 @@ fn the_catalog_shows_them() {
             "ROW(String(\"image\"), Int(2147483647))"
         ]
     );
-    assert_eq!(errors(&mut s, "CREATE TABLE u (a text(5))"), [2716]);
+    assert_eq!(errors(&mut s, "CREATE TABLE u (a text(5))"), [59000]);
 }

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use crate::error::SqlResult;
 use crate::storage::{
-    CLUSTERED, Column, Database, Direction, Filter, FilterOperator, FilterTerm, Found, Index, IndexId, IndexOptions,
-    Inserted, KeyColumn, Lifetime, LockEscalation, LockMode, LockPlan, ObjectId, ReadVersion, RowChange, RowLock, Scan,
+    CLUSTERED, Column, Database, Direction, Filter, FilterTerm, Found, Index, IndexId, IndexOptions, Inserted,
+    KeyColumn, Lifetime, LockEscalation, LockMode, LockPlan, ObjectId, ReadVersion, RowChange, RowLock, Scan,
     SeekRange, Session, TableSchema, Transaction, Uniqueness, check_consistency,
 };
+use crate::tsql::ast::CompareOp;
 use crate::value::{Collation, Length, SqlType, Value};
 
 pub(super) const ID: usize = 0;
@@ -53,7 +54,7 @@ pub(super) fn index(id: IndexId, name: &str, key: Vec<KeyColumn>, uniqueness: Un
 /// jobs(id primary key, queue, priority, state, name): ready jobs by queue and priority, unique names, priority
 /// descending.
 pub(super) fn jobs_schema(lifetime: Lifetime) -> TableSchema {
-    let is_ready = FilterTerm::Compare { column: STATE, operator: FilterOperator::Equal, constant: Value::Int(0) };
+    let is_ready = FilterTerm::Compare { column: STATE, operator: CompareOp::Equal, constant: Value::Int(0) };
     let mut ready =
         index(READY, "ready", vec![key(QUEUE, false), key(PRIORITY, false), key(ID, false)], Uniqueness::None);
     ready.filter = Some(Filter { terms: vec![is_ready], text: "[state]=(0)".into() });

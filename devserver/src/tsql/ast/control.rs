@@ -11,20 +11,12 @@ pub struct VariableDeclaration {
     pub value: Option<Expr>,
 }
 
-/// The name after `BEGIN TRAN` and its like.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum TransactionName {
-    Name(Ident),
-    Variable(Ident),
-}
-
 /// `[EXEC[UTE]] [@r =] target arguments`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Execute {
     pub return_variable: Option<Ident>,
     pub target: ExecuteTarget,
     pub arguments: Vec<Argument>,
-    pub recompile: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]

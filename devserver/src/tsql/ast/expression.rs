@@ -13,8 +13,6 @@ pub enum Literal {
     /// Digits with an optional point: a number with a point, or an integer too large for `int`, which T-SQL types as
     /// `numeric`. At most 38 digits.
     Decimal(Arc<str>),
-    /// A number with an exponent.
-    Float(f64),
     /// `'…'`, or `N'…'` if `national`.
     String {
         value: Arc<str>,

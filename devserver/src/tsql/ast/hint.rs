@@ -1,6 +1,5 @@
 //! The hints of tables and queries.
 
-use crate::tsql::ast::expression::Expr;
 use crate::tsql::ast::name::Ident;
 
 /// A table hint.
@@ -21,8 +20,8 @@ pub enum TableHint {
     XLock,
     /// `FORCESEEK` or `FORCESEEK (index (columns))`.
     ForceSeek(Option<(IndexRef, Vec<Ident>)>),
-    /// `INDEX (a, b)`, `INDEX = a`.
-    Index(Vec<IndexRef>),
+    /// `INDEX (a)`.
+    Index(IndexRef),
 }
 
 /// An index in a hint: by name, or by number (0 the heap or clustered index scan, 1 the clustered index).
@@ -33,16 +32,10 @@ pub enum IndexRef {
 }
 
 /// A hint in `OPTION (…)`.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueryHint {
-    MaxDop(u32),
-    Fast(u32),
+    /// It bears on the cost of a plan, never on its result: the dev server's plans are what they are.
+    OfCost,
     Recompile,
-    ForceOrder,
-    KeepPlan,
-    KeepFixedPlan,
     LoopJoin,
-    OptimizeForUnknown,
-    /// `OPTIMIZE FOR (@v = literal, @w UNKNOWN)`: `None` is UNKNOWN.
-    OptimizeFor(Vec<(Ident, Option<Expr>)>),
 }

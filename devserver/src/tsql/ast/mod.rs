@@ -22,9 +22,7 @@ pub use change::{
     Assignment, BulkColumn, Delete, DmlCondition, Insert, InsertBulk, InsertSource, Merge, MergeAction, MergeClause,
     NewValue, Output, OutputInto, Target, TargetName, Update,
 };
-pub use control::{
-    Argument, ArgumentValue, CheckIdentity, Execute, ExecuteTarget, RaiseError, TransactionName, VariableDeclaration,
-};
+pub use control::{Argument, ArgumentValue, CheckIdentity, Execute, ExecuteTarget, RaiseError, VariableDeclaration};
 pub use database::{AlterDatabase, CreateSchema, CreateSequence, DatabaseOption, Drop, DropKind};
 pub use expression::{BinaryOp, CompareOp, Expr, FunctionCall, Literal, Predicate, UnaryOp, Window};
 pub use hint::{IndexRef, QueryHint, TableHint};

@@ -1,7 +1,7 @@
 //! A statement of any kind.
 
 use crate::tsql::ast::change::{Delete, Insert, InsertBulk, Merge, Update};
-use crate::tsql::ast::control::{CheckIdentity, Execute, RaiseError, TransactionName, VariableDeclaration};
+use crate::tsql::ast::control::{CheckIdentity, Execute, RaiseError, VariableDeclaration};
 use crate::tsql::ast::database::{AlterDatabase, CreateSchema, CreateSequence, Drop};
 use crate::tsql::ast::expression::{Expr, Predicate};
 use crate::tsql::ast::index::{AlterIndex, CreateIndex, CreateStatistics, DropIndex};
@@ -143,10 +143,10 @@ pub enum StatementKind {
     /// A string: `us_english`, `mdy`.
     SetLanguage(Expr),
     SetDateFormat(Expr),
-    BeginTransaction(Option<TransactionName>),
-    CommitTransaction(Option<TransactionName>),
-    RollbackTransaction(Option<TransactionName>),
-    SaveTransaction(TransactionName),
+    BeginTransaction(Option<Ident>),
+    CommitTransaction(Option<Ident>),
+    RollbackTransaction(Option<Ident>),
+    SaveTransaction(Ident),
     Execute(Box<Execute>),
     /// A string constant or a variable.
     WaitForDelay(Expr),

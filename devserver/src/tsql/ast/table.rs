@@ -135,11 +135,9 @@ pub struct AlterTable {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum AlterTableAction {
-    /// `[WITH CHECK | WITH NOCHECK] ADD …`: the columns, constraints and indexes; `with_values` if a column's default
-    /// is also to fill the rows that are there (`DEFAULT … WITH VALUES`), which matters to nullable columns only.
+    /// `[WITH CHECK | WITH NOCHECK] ADD …`: the columns, constraints and indexes.
     Add {
         definition: TableDefinition,
-        with_values: Vec<Ident>,
         check: Option<bool>,
     },
     /// `DROP …`, in the order written.

@@ -15,7 +15,7 @@ const MAX_DIGITS: usize = 38;
 ///
 /// # Errors
 /// 105 (unclosed quotation mark), 113 (unclosed comment), 103 (identifier too long), 102 (a character that T-SQL
-/// does not know), 1007 and 168 (number out of range), 1038 (empty name).
+/// does not know), 1007 (number out of range), 1038 (empty name).
 pub fn tokenize(text: &str) -> SqlResult<Vec<Token>> {
     let mut lexer = Lexer { text, position: 0, line: 1 };
     let mut tokens = Vec::new();
@@ -36,27 +36,14 @@ pub fn mentions(text: &str, name: &str) -> bool {
         .is_ok_and(|tokens| tokens.iter().any(|token| name_of(text, token).is_some_and(|found| found == name)))
 }
 
-/// The sequences whose values a piece of T-SQL takes (`NEXT VALUE FOR schema.name`): schema, if it is named, and name.
-pub fn sequences(text: &str) -> Vec<(Option<String>, String)> {
-    let tokens = tokenize(text).unwrap_or_default();
-    let word = |token: &Token, word: &str| text[token.start..token.end].eq_ignore_ascii_case(word);
-    let mut found = Vec::new();
-    for (place, three) in tokens.windows(3).enumerate() {
-        if !(word(&three[0], "NEXT") && word(&three[1], "VALUE") && word(&three[2], "FOR")) {
-            continue;
-        }
-        let mut parts = Vec::new();
-        for pair in tokens[place + 3..].chunks(2) {
-            parts.extend(name_of(text, &pair[0]));
-            if pair.get(1).is_none_or(|token| token.kind != TokenKind::Symbol(Symbol::Dot)) {
-                break;
-            }
-        }
-        if let Some(name) = parts.pop() {
-            found.push((parts.pop(), name));
-        }
-    }
-    found
+/// Whether a parenthesis opens directly behind a word in a piece of T-SQL.
+pub fn has_group_behind(text: &str, word: &str) -> bool {
+    tokenize(text).is_ok_and(|tokens| {
+        tokens.windows(2).any(|two| {
+            two[1].kind == TokenKind::Symbol(Symbol::LeftParen)
+                && text[two[0].start..two[0].end].eq_ignore_ascii_case(word)
+        })
+    })
 }
 
 /// The name that a token is, in lower case.
@@ -71,11 +58,6 @@ fn name_of(text: &str, token: &Token) -> Option<String> {
 /// May begin a bare identifier ("Database identifiers", docs/relational-databases/databases/database-identifiers.md).
 fn begins_identifier(c: char) -> bool {
     c.is_alphabetic() || c == '_' || c == '#'
-}
-
-/// The currency symbols of "money and smallmoney" (docs/t-sql/data-types/money-and-smallmoney-transact-sql.md).
-fn is_currency_symbol(c: char) -> bool {
-    matches!(c, '¢'..='¥' | '\u{20A0}'..='\u{20CF}' | '﷼' | '﹩' | '＄' | '￠' | '￡' | '￥' | '￦')
 }
 
 fn continues_identifier(c: char) -> bool {
@@ -179,18 +161,8 @@ impl Lexer<'_> {
             '0'..='9' => self.number(),
             '.' if second.is_some_and(|c| c.is_ascii_digit()) => self.number(),
             '@' => self.variable(),
-            '$' if second.is_some_and(begins_identifier) => {
-                self.advance();
-                self.advance_while(continues_identifier);
-                Ok(TokenKind::PseudoColumn)
-            }
             c if begins_identifier(c) => self.word(),
-            '$' if second.is_some_and(|c| c.is_ascii_digit() || c == '.') => {
-                Err(SqlError::not_supported("a constant of money"))
-            }
-            c if is_currency_symbol(c) => {
-                Err(SqlError::not_supported(format!("a constant with the currency symbol {c}")))
-            }
+            '$' => Err(SqlError::not_supported("a name or a constant that begins with $")),
             _ => self.symbol(),
         }
     }
@@ -276,18 +248,9 @@ impl Lexer<'_> {
             self.advance_while(is_digit);
         }
         if matches!(self.peek(), Some('e' | 'E')) {
-            kind = TokenKind::Float;
-            self.advance();
-            if matches!(self.peek(), Some('+' | '-')) {
-                self.advance();
-            }
-            self.advance_while(is_digit);
+            return Err(SqlError::not_supported("a constant of float"));
         }
         let number = &self.text[start..self.position];
-        if kind == TokenKind::Float {
-            float_value(number, self.line)?;
-            return Ok(kind);
-        }
         let digits = number.trim_start_matches('0').bytes().filter(u8::is_ascii_digit).count();
         if digits > MAX_DIGITS {
             let shown = shortened(number);
@@ -304,19 +267,15 @@ impl Lexer<'_> {
         let second = self.peek_second();
         let two = match (first, second) {
             ('<', Some('>')) | ('!', Some('=')) => Some(Symbol::NotEqual),
-            ('<', Some('<')) | ('>', Some('>')) => {
-                return Err(SqlError::not_supported(format!("the operator {first}{first}")));
+            ('<', Some(second @ '<'))
+            | ('>', Some(second @ '>'))
+            | ('*' | '/' | '%' | '&' | '|' | '^', Some(second @ '=')) => {
+                return Err(SqlError::not_supported(format!("the operator {first}{second}")));
             }
             ('<', Some('=')) | ('!', Some('>')) => Some(Symbol::LessOrEqual),
             ('>', Some('=')) | ('!', Some('<')) => Some(Symbol::GreaterOrEqual),
             ('+', Some('=')) => Some(Symbol::PlusEqual),
             ('-', Some('=')) => Some(Symbol::MinusEqual),
-            ('*', Some('=')) => Some(Symbol::StarEqual),
-            ('/', Some('=')) => Some(Symbol::SlashEqual),
-            ('%', Some('=')) => Some(Symbol::PercentEqual),
-            ('&', Some('=')) => Some(Symbol::AmpersandEqual),
-            ('|', Some('=')) => Some(Symbol::PipeEqual),
-            ('^', Some('=')) => Some(Symbol::CaretEqual),
             (':', Some(':')) => Some(Symbol::DoubleColon),
             _ => None,
         };
@@ -373,21 +332,4 @@ fn check_length(name: &str, line: u32) -> SqlResult<()> {
     let shown = shortened(name);
     let message = format!("The identifier that starts with '{shown}' is too long. Maximum length is {MAX_IDENTIFIER}.");
     Err(syntax_error(103, message, line))
-}
-
-/// The value of a float constant. An exponent without digits counts as zero: `1e` is 1.
-pub fn float_value(number: &str, line: u32) -> SqlResult<f64> {
-    let mut written = number.to_owned();
-    if !written.ends_with(|c: char| c.is_ascii_digit()) {
-        written.push('0');
-    }
-    match written.parse::<f64>() {
-        Ok(value) if value.is_finite() => Ok(value),
-        _ => {
-            let shown = shortened(number);
-            let message =
-                format!("The floating point value '{shown}' is out of the range of computer representation (8 bytes).");
-            Err(syntax_error(168, message, line))
-        }
-    }
 }

@@ -24,11 +24,8 @@ pub enum TokenKind {
     Variable,
     /// `@@name`.
     GlobalVariable,
-    /// `$action` and its like.
-    PseudoColumn,
     Integer,
     Decimal,
-    Float,
     /// `'…'` or `N'…'`, unescaped.
     String {
         value: Arc<str>,
@@ -68,10 +65,4 @@ pub enum Symbol {
     Tilde,
     PlusEqual,
     MinusEqual,
-    StarEqual,
-    SlashEqual,
-    PercentEqual,
-    AmpersandEqual,
-    PipeEqual,
-    CaretEqual,
 }

@@ -60,23 +60,19 @@ impl Parser<'_> {
 
     fn alter_table_add(&mut self, check: Option<bool>) -> SqlResult<AlterTableAction> {
         let mut definition = TableDefinition::default();
-        let mut with_values = Vec::new();
         loop {
             if self.is_one_of(&["CONSTRAINT", "DEFAULT"]) {
                 let name = self.constraint_name(TableKind::Table)?;
                 let kind = self.added_constraint()?;
                 definition.constraints.push(TableConstraint { name, kind });
             } else {
-                let columns_before = definition.columns.len();
                 self.table_element(TableKind::Table, &mut definition)?;
-                let is_column = definition.columns.len() > columns_before;
-                if is_column && self.is("WITH") && self.is_ahead(1, "VALUES") {
-                    self.expect_all(&["WITH", "VALUES"])?;
-                    with_values.push(definition.columns[columns_before].name.clone());
-                }
+            }
+            if self.is("WITH") && self.is_ahead(1, "VALUES") {
+                return Err(self.unsupported("DEFAULT … WITH VALUES"));
             }
             if !self.accept_symbol(Symbol::Comma) {
-                return Ok(AlterTableAction::Add { definition, with_values, check });
+                return Ok(AlterTableAction::Add { definition, check });
             }
         }
     }

@@ -2,7 +2,6 @@
 
 use crate::error::SqlResult;
 use crate::tsql::ast::expression::{Expr, Literal, UnaryOp};
-use crate::tsql::lexer::scan::float_value;
 use crate::tsql::lexer::token::{Symbol, TokenKind};
 use crate::tsql::parser::tokens::Parser;
 use std::sync::Arc;
@@ -41,7 +40,6 @@ impl<'t> Parser<'t> {
                 Err(_) => Literal::Decimal(Arc::from(written)),
             },
             TokenKind::Decimal => Literal::Decimal(Arc::from(written)),
-            TokenKind::Float => Literal::Float(float_value(written, token.line)?),
             TokenKind::String { value, national } => Literal::String { value: value.clone(), national: *national },
             TokenKind::Binary(bytes) => Literal::Binary(bytes.clone()),
             TokenKind::Word { .. } if self.is("NULL") => Literal::Null,
@@ -57,7 +55,7 @@ impl<'t> Parser<'t> {
         if negative {
             self.advance();
             let kind = &self.token().kind;
-            if !matches!(kind, TokenKind::Integer | TokenKind::Decimal | TokenKind::Float) {
+            if !matches!(kind, TokenKind::Integer | TokenKind::Decimal) {
                 return Err(self.unexpected());
             }
         }

@@ -85,7 +85,7 @@ impl Parser<'_> {
                     self.expect_all(&["INCREMENT", "BY"])?;
                     sequence.increment = Some(self.signed()?);
                 }
-                "MINVALUE" | "MAXVALUE" | "CYCLE" => {
+                "MINVALUE" | "MAXVALUE" | "CYCLE" | "NO" => {
                     return Err(self.unsupported(format!("{} of a sequence", self.keyword())));
                 }
                 // How many values are kept in memory changes nothing that a query could see.
@@ -94,13 +94,6 @@ impl Parser<'_> {
                     if self.token().kind == crate::tsql::lexer::token::TokenKind::Integer {
                         self.unsigned()?;
                     }
-                }
-                "NO" => {
-                    self.advance();
-                    if !self.is_one_of(&["MINVALUE", "MAXVALUE", "CYCLE", "CACHE"]) {
-                        return Err(self.unexpected());
-                    }
-                    self.advance();
                 }
                 _ => return Ok(StatementKind::CreateSequence(Box::new(sequence))),
             }

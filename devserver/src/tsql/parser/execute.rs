@@ -24,12 +24,7 @@ impl Parser<'_> {
             if self.is_one_of(&["AS", "AT"]) {
                 return Err(self.unsupported("EXECUTE (…) AS and AT"));
             }
-            return Ok(Execute {
-                return_variable: None,
-                target: ExecuteTarget::Text(text),
-                arguments: Vec::new(),
-                recompile: false,
-            });
+            return Ok(Execute { return_variable: None, target: ExecuteTarget::Text(text), arguments: Vec::new() });
         }
         let mut return_variable = None;
         if self.is_variable() && self.is_symbol_ahead(1, Symbol::Equal) {
@@ -47,14 +42,10 @@ impl Parser<'_> {
             ExecuteTarget::Procedure(self.object_name()?)
         };
         let arguments = self.arguments()?;
-        let mut recompile = false;
-        if self.is("WITH") && self.is_ahead(1, "RECOMPILE") {
-            self.expect_all(&["WITH", "RECOMPILE"])?;
-            recompile = true;
-        } else if self.is("WITH") && self.is_ahead(1, "RESULT") {
-            return Err(self.unsupported("EXECUTE … WITH RESULT SETS"));
+        if self.is("WITH") && (self.is_ahead(1, "RECOMPILE") || self.is_ahead(1, "RESULT")) {
+            return Err(self.unsupported("EXECUTE … WITH"));
         }
-        Ok(Execute { return_variable, target, arguments, recompile })
+        Ok(Execute { return_variable, target, arguments })
     }
 
     /// `('text' + @v + …)`: T-SQL allows strings and variables here, but no other expression.
@@ -98,7 +89,7 @@ impl Parser<'_> {
 
     fn at_argument(&self) -> bool {
         match self.token().kind {
-            TokenKind::End | TokenKind::PseudoColumn => false,
+            TokenKind::End => false,
             TokenKind::Symbol(symbol) => symbol == Symbol::Minus,
             TokenKind::Word { reserved: true } => self.is_one_of(&["NULL", "DEFAULT"]),
             _ => true,

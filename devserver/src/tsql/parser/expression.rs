@@ -126,9 +126,6 @@ impl Parser<'_> {
                 self.advance();
                 Ok(Expr::GlobalVariable(name))
             }
-            TokenKind::PseudoColumn => {
-                Err(self.unsupported(format!("the pseudo-column {}", self.source(self.token()))))
-            }
             TokenKind::Symbol(Symbol::LeftParen) => self.parenthesised_value(),
             TokenKind::QuotedName(_) => self.name_or_call(),
             TokenKind::Word { reserved: false } => self.word_expression(),

@@ -41,10 +41,13 @@ impl Parser<'_> {
         let word = self.keyword();
         if word == "INDEX" {
             self.advance();
-            if self.accept_symbol(Symbol::Equal) {
-                return Ok(TableHint::Index(vec![self.index_ref()?]));
+            self.expect_symbol(Symbol::LeftParen)?;
+            let index = self.index_ref()?;
+            if self.is_symbol(Symbol::Comma) {
+                return Err(self.unsupported("an INDEX hint with several indexes"));
             }
-            return Ok(TableHint::Index(self.parenthesised_list(Self::index_ref)?));
+            self.expect_symbol(Symbol::RightParen)?;
+            return Ok(TableHint::Index(index));
         }
         if word == "FORCESEEK" {
             self.advance();
@@ -60,31 +63,10 @@ impl Parser<'_> {
             self.advance();
             return Ok(hint);
         }
-        if [
-            "FORCESCAN",
-            "KEEPIDENTITY",
-            "KEEPDEFAULTS",
-            "IGNORE_CONSTRAINTS",
-            "IGNORE_TRIGGERS",
-            "NOEXPAND",
-            "NOWAIT",
-            "PAGLOCK",
-            "SNAPSHOT",
-            "SPATIAL_WINDOW_MAX_CELLS",
-        ]
-        .contains(&word.as_str())
-        {
-            return Err(self.unsupported(format!("the table hint {word}")));
-        }
         if !self.is_identifier() {
             return Err(self.unexpected());
         }
-        let message = format!(
-            "\"{}\" is not a recognized table hints option. If it is intended as a parameter to a table-valued function \
-             or to the CHANGETABLE function, ensure that your database compatibility mode is set to 90.",
-            self.shown(self.token())
-        );
-        Err(self.error(321, message))
+        Err(self.unsupported(format!("the table hint {word}")))
     }
 
     fn index_ref(&mut self) -> SqlResult<IndexRef> {
@@ -103,68 +85,38 @@ impl Parser<'_> {
     }
 
     fn query_hint(&mut self) -> SqlResult<QueryHint> {
-        let start = self.next;
-        let first = self.keyword();
-        if [
-            "MAXRECURSION",
-            "USE",
-            "QUERYTRACEON",
-            "TABLE",
-            "LABEL",
-            "EXPAND",
-            "PARAMETERIZATION",
-            "IGNORE_NONCLUSTERED_COLUMNSTORE_INDEX",
-        ]
-        .contains(&first.as_str())
-            || first.starts_with("MIN_GRANT")
-            || first.starts_with("MAX_GRANT")
-        {
-            return Err(self.unsupported(format!("the query hint {first}")));
-        }
+        let (first, second) = (self.keyword(), self.source(self.ahead(1)).to_ascii_uppercase());
         self.advance();
-        let number = match first.as_str() {
-            "RECOMPILE" => return Ok(QueryHint::Recompile),
-            "MAXDOP" => QueryHint::MaxDop,
-            "FAST" => QueryHint::Fast,
-            "OPTIMIZE" => return self.rest_of_optimize_for(),
-            _ => return self.two_word_hint(start, &first),
-        };
-        Ok(number(self.unsigned()?))
-    }
-
-    fn two_word_hint(&mut self, start: usize, first: &str) -> SqlResult<QueryHint> {
-        let second = self.keyword();
-        let hint = match (first, second.as_str()) {
-            ("FORCE", "ORDER") => QueryHint::ForceOrder,
-            ("KEEP", "PLAN") => QueryHint::KeepPlan,
-            ("KEEPFIXED", "PLAN") => QueryHint::KeepFixedPlan,
-            ("LOOP", "JOIN") => QueryHint::LoopJoin,
-            ("ROBUST", "PLAN")
-            | ("HASH" | "MERGE", "JOIN" | "UNION")
-            | ("HASH" | "ORDER", "GROUP")
-            | ("CONCAT", "UNION") => {
-                return Err(self.unsupported(format!("the query hint {first} {second}")));
+        let hint = match (first.as_str(), second.as_str()) {
+            ("RECOMPILE", _) => return Ok(QueryHint::Recompile),
+            ("MAXDOP", _) => {
+                self.unsigned()?;
+                return Ok(QueryHint::OfCost);
             }
-            _ => return Err(self.unexpected_at(start)),
+            ("KEEPFIXED", "PLAN") => QueryHint::OfCost,
+            ("LOOP", "JOIN") => QueryHint::LoopJoin,
+            ("OPTIMIZE", "FOR") => {
+                self.advance();
+                self.optimize_for()?;
+                return Ok(QueryHint::OfCost);
+            }
+            _ => return Err(self.unsupported(format!("the query hint {first} {second}"))),
         };
         self.advance();
         Ok(hint)
     }
 
-    fn rest_of_optimize_for(&mut self) -> SqlResult<QueryHint> {
-        self.expect("FOR")?;
-        if self.accept("UNKNOWN") {
-            return Ok(QueryHint::OptimizeForUnknown);
-        }
-        let variables = self.parenthesised_list(|p| {
-            let variable = p.variable()?;
-            if p.accept("UNKNOWN") {
-                return Ok((variable, None));
+    /// `(@v = literal, @w UNKNOWN)`.
+    fn optimize_for(&mut self) -> SqlResult<()> {
+        self.parenthesised_list(|p| {
+            p.variable()?;
+            if !p.accept("UNKNOWN") {
+                p.expect_symbol(Symbol::Equal)?;
+                p.constant()?;
             }
-            p.expect_symbol(Symbol::Equal)?;
-            Ok((variable, Some(p.constant()?)))
+            Ok(())
         })?;
-        Ok(QueryHint::OptimizeFor(variables))
+        Ok(())
     }
 }
 

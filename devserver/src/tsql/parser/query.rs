@@ -319,12 +319,6 @@ impl Parser<'_> {
             Symbol::Equal => return Some(AssignOp::Set),
             Symbol::PlusEqual => BinaryOp::Add,
             Symbol::MinusEqual => BinaryOp::Subtract,
-            Symbol::StarEqual => BinaryOp::Multiply,
-            Symbol::SlashEqual => BinaryOp::Divide,
-            Symbol::PercentEqual => BinaryOp::Modulo,
-            Symbol::AmpersandEqual => BinaryOp::BitAnd,
-            Symbol::PipeEqual => BinaryOp::BitOr,
-            Symbol::CaretEqual => BinaryOp::BitXor,
             _ => return None,
         };
         Some(AssignOp::Compound(op))

@@ -49,7 +49,7 @@ impl Parser<'_> {
     }
 
     fn create_database(&mut self) -> SqlResult<StatementKind> {
-        if self.is_one_of(&["SCOPED", "AUDIT", "ENCRYPTION"]) && !self.at_statement_end_ahead(1) {
+        if self.is_one_of(&["SCOPED", "AUDIT", "ENCRYPTION"]) {
             return Err(self.unsupported(format!("CREATE DATABASE {}", self.keyword())));
         }
         let name = self.identifier()?;
@@ -58,11 +58,6 @@ impl Parser<'_> {
             return Err(self.unsupported("options of CREATE DATABASE"));
         }
         Ok(StatementKind::CreateDatabase { name, collation })
-    }
-
-    fn at_statement_end_ahead(&self, distance: usize) -> bool {
-        let token = self.ahead(distance);
-        matches!(token.kind, TokenKind::End | TokenKind::Symbol(Symbol::Semicolon) | TokenKind::Word { reserved: true })
     }
 
     fn create_user(&mut self) -> SqlResult<StatementKind> {
@@ -90,19 +85,13 @@ impl Parser<'_> {
     }
 
     fn user_option(&mut self, user: &mut CreateUser) -> SqlResult<()> {
-        let option = self.keyword();
-        match option.as_str() {
-            "DEFAULT_SCHEMA" => {
-                self.advance();
-                self.expect_symbol(Symbol::Equal)?;
-                user.default_schema = Some(self.identifier()?);
-                Ok(())
-            }
-            "PASSWORD" | "SID" | "DEFAULT_LANGUAGE" | "ALLOW_ENCRYPTED_VALUE_MODIFICATIONS" => {
-                Err(self.unsupported(format!("the user option {option}")))
-            }
-            _ => Err(self.unexpected()),
+        if !self.is("DEFAULT_SCHEMA") {
+            return Err(self.unsupported(format!("the user option {}", self.keyword())));
         }
+        self.advance();
+        self.expect_symbol(Symbol::Equal)?;
+        user.default_schema = Some(self.identifier()?);
+        Ok(())
     }
 
     fn create_login(&mut self) -> SqlResult<StatementKind> {
@@ -120,7 +109,7 @@ impl Parser<'_> {
         }
         let password = Some(self.login_password()?);
         if self.is_symbol(Symbol::Comma) {
-            return Err(self.unsupported("options of CREATE LOGIN but PASSWORD"));
+            return Err(self.unsupported("options of CREATE LOGIN"));
         }
         Ok(StatementKind::CreateLogin { name, password })
     }

@@ -1,20 +1,17 @@
 //! Transactions; BEGIN TRANSACTION stands with the other statements that begin with BEGIN, in `control`.
 
 use crate::error::SqlResult;
-use crate::tsql::ast::control::TransactionName;
+use crate::tsql::ast::name::Ident;
 use crate::tsql::ast::statement::StatementKind;
 use crate::tsql::lexer::token::Symbol;
 use crate::tsql::parser::tokens::Parser;
 
 impl Parser<'_> {
-    pub(super) fn transaction_name(&mut self) -> SqlResult<Option<TransactionName>> {
+    pub(super) fn transaction_name(&mut self) -> SqlResult<Option<Ident>> {
         if self.is_variable() {
-            return Ok(Some(TransactionName::Variable(self.variable()?)));
+            return Err(self.unsupported("a transaction name in a variable"));
         }
-        if self.is_identifier() {
-            return Ok(Some(TransactionName::Name(self.identifier()?)));
-        }
-        Ok(None)
+        if self.is_identifier() { self.identifier().map(Some) } else { Ok(None) }
     }
 
     /// COMMIT, ROLLBACK and SAVE. A name can stand only after TRAN or TRANSACTION.
@@ -28,13 +25,7 @@ impl Parser<'_> {
             return Err(self.unexpected());
         }
         if verb == "COMMIT" && self.is("WITH") && self.is_symbol_ahead(1, Symbol::LeftParen) {
-            // When the log is written changes nothing here: there is none.
-            self.advance();
-            self.parenthesised_list(|p| {
-                p.expect("DELAYED_DURABILITY")?;
-                p.expect_symbol(Symbol::Equal)?;
-                p.on_or_off()
-            })?;
+            return Err(self.unsupported("options of COMMIT"));
         }
         match (verb.as_str(), name) {
             ("COMMIT", name) => Ok(StatementKind::CommitTransaction(name)),

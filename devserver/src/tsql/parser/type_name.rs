@@ -9,9 +9,6 @@ use crate::tsql::parser::tokens::Parser;
 /// Most digits of `decimal`.
 const MAX_PRECISION: u32 = 38;
 
-/// Most bits of the mantissa of `float`.
-const MAX_FLOAT_BITS: u32 = 53;
-
 /// Most digits of a second's fraction.
 const MAX_TIME_SCALE: u32 = 7;
 
@@ -56,25 +53,17 @@ impl Parser<'_> {
         }
         let name = data_type.name.name.to_ascii_lowercase();
         match name.as_str() {
-            "bit" | "tinyint" | "smallint" | "int" | "integer" | "bigint" | "real" | "date" | "datetime"
+            "bit" | "tinyint" | "smallint" | "int" | "integer" | "bigint" | "real" | "float" | "date" | "datetime"
             | "uniqueidentifier" | "rowversion" | "timestamp" | "sysname" | "text" | "ntext" | "image"
-            | "sql_variant" => {
-                let message =
-                    format!("Column, parameter, or variable #1: Cannot specify a column width on data type {name}.");
-                Err(self.error(2716, message))
-            }
-            "decimal" | "numeric" | "dec" => self.check_precision(data_type.arguments, &name),
-            "float" => match data_type.arguments {
-                TypeArguments::One(bits) if bits > 0 => self.check_size(bits, MAX_FLOAT_BITS, &name),
-                _ => Err(self.invalid_length(data_type.arguments)),
+            | "sql_variant" => Err(self.invalid_length(&name)),
+            "decimal" | "numeric" | "dec" => match data_type.arguments {
+                TypeArguments::One(1..=MAX_PRECISION) => Ok(()),
+                TypeArguments::Two(precision @ 1..=MAX_PRECISION, scale) if scale <= precision => Ok(()),
+                _ => Err(self.invalid_length(&name)),
             },
             "time" | "datetime2" | "datetimeoffset" => match data_type.arguments {
-                TypeArguments::One(scale) if scale <= MAX_TIME_SCALE => Ok(()),
-                TypeArguments::One(scale) => {
-                    let message = format!("Line {}: Specified scale {scale} is invalid.", self.line());
-                    Err(self.error(1002, message))
-                }
-                _ => Err(self.invalid_length(data_type.arguments)),
+                TypeArguments::One(..=MAX_TIME_SCALE) => Ok(()),
+                _ => Err(self.invalid_length(&name)),
             },
             "varchar" | "varbinary" | "nvarchar" if data_type.arguments == TypeArguments::Max => Ok(()),
             "char" | "character" | "varchar" | "binary" | "varbinary" => {
@@ -85,46 +74,21 @@ impl Parser<'_> {
         }
     }
 
-    fn check_precision(&self, arguments: TypeArguments, name: &str) -> SqlResult<()> {
-        let (precision, scale) = match arguments {
-            TypeArguments::One(precision) => (precision, 0),
-            TypeArguments::Two(precision, scale) => (precision, scale),
-            TypeArguments::None | TypeArguments::Max => return Err(self.invalid_length(arguments)),
-        };
-        if precision == 0 {
-            return Err(self.invalid_length(arguments));
-        }
-        self.check_size(precision, MAX_PRECISION, name)?;
-        if scale > precision {
-            return Err(self.error(192, "The scale must be less than or equal to the precision."));
-        }
-        Ok(())
-    }
-
     fn check_length(&self, arguments: TypeArguments, longest: u32, name: &str) -> SqlResult<()> {
         match arguments {
-            TypeArguments::One(length) if length > 0 => self.check_size(length, longest, name),
-            _ => Err(self.invalid_length(arguments)),
-        }
-    }
-
-    fn check_size(&self, size: u32, largest: u32, name: &str) -> SqlResult<()> {
-        if size <= largest {
-            return Ok(());
-        }
-        let message = format!(
-            "The size ({size}) given to the type '{name}' exceeds the maximum allowed for any data type ({largest})."
-        );
-        Err(self.error(131, message))
-    }
-
-    /// 1001 for a number that no type has; anything else is a matter of syntax.
-    fn invalid_length(&self, arguments: TypeArguments) -> SqlError {
-        match arguments {
-            TypeArguments::One(length) | TypeArguments::Two(length, _) if length == 0 => {
-                self.error(1001, format!("Line {}: Length or precision specification 0 is invalid.", self.line()))
+            TypeArguments::One(size) if (1..=longest).contains(&size) => Ok(()),
+            TypeArguments::One(size) if size > longest => {
+                let message = format!(
+                    "The size ({size}) given to the type '{name}' exceeds the maximum allowed for any data type \
+                     ({longest})."
+                );
+                Err(self.error(131, message))
             }
-            _ => self.unexpected_at(self.next.saturating_sub(1)),
+            _ => Err(self.invalid_length(name)),
         }
+    }
+
+    fn invalid_length(&self, name: &str) -> SqlError {
+        self.unsupported(format!("the type {name} with this length, precision or scale"))
     }
 }
