@@ -2,53 +2,36 @@
 //! docs/t-sql/statements/create-trigger-transact-sql.md,
 //! docs/relational-databases/triggers/use-the-inserted-and-deleted-tables.md).
 
-use crate::session::tests::harness::{run, script, session};
-
-const TABLES: &str = "CREATE TABLE t (id int NOT NULL PRIMARY KEY, a int NOT NULL, kept AS a + 1); INSERT t VALUES (1, 5), (2, 6), (3, 7)
-GO
-CREATE TABLE log (what varchar(10), id int, kept int, n int)
-GO
-CREATE TRIGGER t_del ON t INSTEAD OF DELETE AS
-BEGIN
-    INSERT log SELECT 'old', id, kept, @@ROWCOUNT FROM deleted
-    DELETE t WHERE id IN (SELECT id FROM deleted) AND id <> 3
-END
-GO
-CREATE TRIGGER t_after ON t AFTER DELETE AS INSERT log (what, id) SELECT 'after', id FROM deleted";
+use crate::session::tests::harness::check;
 
 #[test]
 fn a_trigger_stands_for_the_delete() {
-    let (_e, mut s) = session();
-    script(&mut s, TABLES);
-    // Its own statement goes to the table.
-    let tokens = run(&mut s, "DELETE t FROM t JOIN (VALUES (1), (1), (3)) AS v (id) ON v.id = t.id");
-    assert_eq!(tokens.last().map(String::as_str), Some("DONE(count=2)"), "{tokens:?}");
-    s.check(
-        "SELECT * FROM log ORDER BY what DESC, id; SELECT id FROM t => 'old', 1, 6, 2 | 'old', 3, 8, 2
+    check(
+        "CREATE TABLE t (id int NOT NULL PRIMARY KEY, a int NOT NULL, kept AS a + 1);
+             INSERT t VALUES (1, 5), (2, 6), (3, 7);
+             CREATE TABLE log (what varchar(10), id int, kept int, n int) => ok
+         CREATE TRIGGER t_del ON t INSTEAD OF DELETE AS
+             BEGIN
+                 INSERT log SELECT 'old', id, kept, @@ROWCOUNT FROM deleted
+                 DELETE t WHERE id IN (SELECT id FROM deleted) AND id <> 3
+             END => ok
+         CREATE TRIGGER t_after ON t AFTER DELETE AS INSERT log (what, id) SELECT 'after', id FROM deleted => ok
+         == its own statement goes to the table
+         DELETE t FROM t JOIN (VALUES (1), (1), (3)) AS v (id) ON v.id = t.id
+             => tokens DONEINPROC(count=2, more) | DONEINPROC(count=1, more) | DONEINPROC(count=1, more) | DONEPROC(more)
+             | DONE(count=2)
+         SELECT * FROM log ORDER BY what DESC, id; SELECT id FROM t => 'old', 1, 6, 2 | 'old', 3, 8, 2
              | 'after', 1, NULL, NULL | 2 | 3
          DELETE t OUTPUT deleted.id => error 334
          DISABLE TRIGGER t_del ON t; DELETE t; ENABLE TRIGGER t_del ON t => ok
-         SELECT COUNT(*) FROM t => 0",
-    );
-}
-
-/// 2111: docs/relational-databases/errors-events/database-engine-events-and-errors-2000-to-2999.md.
-#[test]
-fn what_cannot_stand_beside_it() {
-    let (_e, mut s) = session();
-    script(&mut s, TABLES);
-    script(
-        &mut s,
-        "CREATE TABLE c (id int NOT NULL PRIMARY KEY, t int REFERENCES t (id) ON DELETE CASCADE)
-GO
-CREATE VIEW v AS SELECT id FROM t",
-    );
-    let tokens = run(&mut s, "CREATE TRIGGER more ON t INSTEAD OF DELETE AS RETURN");
-    let text =
-        "Cannot create trigger 'more' on table 't' because an INSTEAD OF DELETE trigger already exists on this object.";
-    assert!(tokens[0].contains(text), "{tokens:?}");
-    s.check(
-        "CREATE TRIGGER x ON c INSTEAD OF DELETE AS RETURN => error 59000
+         SELECT COUNT(*) FROM t => 0
+         == what cannot stand beside it
+         -- 2111: docs/relational-databases/errors-events/database-engine-events-and-errors-2000-to-2999.md.
+         CREATE TABLE c (id int NOT NULL PRIMARY KEY, t int REFERENCES t (id) ON DELETE CASCADE) => ok
+         CREATE VIEW v AS SELECT id FROM t => ok
+         CREATE TRIGGER more ON t INSTEAD OF DELETE AS RETURN
+             => error 2111 'more' on table 't' because an INSTEAD OF DELETE trigger already exists on this object.
+         CREATE TRIGGER x ON c INSTEAD OF DELETE AS RETURN => error 59000
          CREATE TRIGGER x ON v INSTEAD OF DELETE AS RETURN => error 59000
          CREATE TRIGGER x ON t INSTEAD OF INSERT AS RETURN => error 59000
          CREATE TRIGGER x ON t INSTEAD OF UPDATE, DELETE AS RETURN => error 59000

@@ -1,153 +1,140 @@
 //! AFTER triggers. Source: "CREATE TRIGGER" (MicrosoftDocs/sql-docs,
 //! docs/t-sql/statements/create-trigger-transact-sql.md) and the pages it names.
 
-use crate::session::tests::harness::{errors, ok, rows, script, session};
-
-const TABLES: &str = "CREATE TABLE orders (id int NOT NULL IDENTITY PRIMARY KEY, state varchar(10) NOT NULL, n int NOT NULL DEFAULT 0)
-GO
-CREATE TABLE queue (id bigint NOT NULL IDENTITY (100, 1) PRIMARY KEY, what varchar(20) NOT NULL, old varchar(10) NULL, new varchar(10) NULL)
-GO
-CREATE TRIGGER orders_changed ON orders AFTER INSERT, UPDATE, DELETE AS
-SET NOCOUNT ON
-IF @@ROWCOUNT = 0 AND NOT EXISTS (SELECT 1 FROM inserted) AND NOT EXISTS (SELECT 1 FROM deleted) RETURN
-INSERT queue (what, old, new)
-SELECT CASE WHEN d.id IS NULL THEN 'insert' WHEN i.id IS NULL THEN 'delete' ELSE 'update' END, d.state, i.state
-FROM (SELECT id FROM inserted UNION SELECT id FROM deleted) AS k
-LEFT JOIN inserted AS i ON i.id = k.id LEFT JOIN deleted AS d ON d.id = k.id";
+use crate::session::tests::harness::{check, session};
 
 #[test]
-fn a_trigger_feeds_a_queue() {
-    let (_e, mut s) = session();
-    script(&mut s, TABLES);
-    ok(&mut s, "INSERT orders (state) VALUES ('new'), ('old')");
-    ok(&mut s, "UPDATE orders SET state = 'paid' WHERE state = 'new'; DELETE orders WHERE state = 'old'");
-    assert_eq!(
-        rows(&mut s, "SELECT what, old, new FROM queue ORDER BY id"),
-        [
-            "ROW(String(\"insert\"), Null, String(\"new\"))",
-            "ROW(String(\"insert\"), Null, String(\"old\"))",
-            "ROW(String(\"update\"), String(\"new\"), String(\"paid\"))",
-            "ROW(String(\"delete\"), String(\"old\"), Null)",
-        ]
+fn triggers_on_one_table() {
+    check(
+        r#"CREATE TABLE orders (id int NOT NULL IDENTITY PRIMARY KEY, state varchar(10) NOT NULL, n int NOT NULL DEFAULT
+             0) => ok
+         CREATE TABLE queue (id bigint NOT NULL IDENTITY (100, 1) PRIMARY KEY, what varchar(20) NOT NULL, old
+             varchar(10) NULL, new varchar(10) NULL) => ok
+         CREATE TRIGGER orders_changed ON orders AFTER INSERT, UPDATE, DELETE AS
+             SET NOCOUNT ON
+             IF @@ROWCOUNT = 0 AND NOT EXISTS (SELECT 1 FROM inserted) AND NOT EXISTS (SELECT 1 FROM deleted) RETURN
+             INSERT queue (what, old, new)
+             SELECT CASE WHEN d.id IS NULL THEN 'insert' WHEN i.id IS NULL THEN 'delete' ELSE 'update'
+             END, d.state, i.state
+             FROM (SELECT id FROM inserted UNION SELECT id FROM deleted) AS k
+             LEFT JOIN inserted AS i ON i.id = k.id LEFT JOIN deleted AS d ON d.id = k.id => ok
+         == a trigger feeds a queue
+         INSERT orders (state) VALUES ('new'), ('old') => ok
+         UPDATE orders SET state = 'paid' WHERE state = 'new'; DELETE orders WHERE state = 'old' => ok
+         SELECT what, old, new FROM queue ORDER BY id => 'insert', NULL, 'new' | 'insert', NULL, 'old'
+             | 'update', 'new', 'paid' | 'delete', 'old', NULL
+         == trigger and statement are one transaction
+         CREATE TRIGGER no_negative ON orders FOR INSERT AS
+             IF EXISTS (SELECT 1 FROM inserted WHERE n < 0)
+             BEGIN
+                 ROLLBACK TRANSACTION
+                 RAISERROR ('negative', 16, 1)
+             END => ok
+         -- "The transaction ended in the trigger. The batch has been aborted."
+         INSERT orders (state, n) VALUES ('x', -1); INSERT orders (state) VALUES ('y') => error 50000 | error 3609
+         SELECT COUNT(*), @@TRANCOUNT FROM orders => 0, 0
+         SELECT COUNT(*) FROM queue => 0
+         BEGIN TRAN; INSERT orders (state) VALUES ('y'); INSERT orders (state, n) VALUES ('x', -1) => error 50000
+             | error 3609
+         SELECT COUNT(*), @@TRANCOUNT FROM orders => 0, 0
+         == an error in a trigger takes everything back
+         CREATE TRIGGER fails ON orders AFTER UPDATE AS INSERT queue (what) VALUES (NULL) => ok
+         INSERT orders (state) VALUES ('new') => ok
+         UPDATE orders SET state = 'x'; SELECT 1 => error 515
+         SELECT state FROM orders => 'new'
+         -- Under TRY the error is caught, and the transaction can only be rolled back (XACT_ABORT is ON in a trigger).
+         BEGIN TRAN; BEGIN TRY UPDATE orders SET state = 'x' END TRY
+             BEGIN CATCH SELECT ERROR_NUMBER(), XACT_STATE(), ERROR_PROCEDURE(); ROLLBACK
+             END CATCH => 515, SmallInt(-1), 'dbo.fails'
+         BEGIN TRY UPDATE orders SET state = 'x' END TRY BEGIN CATCH SELECT ERROR_NUMBER(), @@TRANCOUNT
+             END CATCH => 515, 0
+         DISABLE TRIGGER fails ON orders; UPDATE orders SET state = 'x' => ok
+         ENABLE TRIGGER ALL ON orders => ok
+         UPDATE orders SET state = 'y' => error 515
+         DROP TRIGGER fails; UPDATE orders SET state = 'y' => ok
+         == identities and counts of a trigger are its own
+         INSERT orders (state) VALUES ('a'), ('b'); SELECT @@ROWCOUNT, CAST(@@IDENTITY AS int), CAST(SCOPE_IDENTITY() AS
+             int) => 2, 101, 2
+         == output cannot go to the client beside a trigger
+         INSERT orders (state) OUTPUT inserted.id VALUES ('a') => error 334
+         INSERT queue (what) OUTPUT inserted.what INTO orders (state) VALUES ('a') => error 331
+         DECLARE @ids TABLE (id int); INSERT orders (state) OUTPUT inserted.id INTO @ids VALUES ('a'); SELECT id
+             FROM @ids => 1
+         DISABLE TRIGGER orders_changed ON orders => ok
+         INSERT orders (state) OUTPUT inserted.id VALUES ('a') => 2
+         == what cannot be a trigger
+         CREATE TRIGGER x ON nothing AFTER INSERT AS SELECT 1 => error 8197
+         CREATE TRIGGER orders_changed ON orders AFTER INSERT AS SELECT 1 => error 2714
+         CREATE TRIGGER x ON orders AFTER INSERT AS SELECT nothing FROM inserted => error 207
+         DROP TRIGGER nothing => error 3701
+         DROP TRIGGER IF EXISTS nothing; DROP TABLE orders; SELECT 1 => ok
+         SELECT OBJECT_ID('orders_changed', 'TR') => NULL
+         == a rollback takes back what was done to triggers
+         BEGIN TRAN; DISABLE TRIGGER orders_changed ON orders; ROLLBACK => ok
+         BEGIN TRAN; EXEC ('CREATE TRIGGER more ON orders AFTER INSERT AS RETURN'); ROLLBACK => ok
+         BEGIN TRAN; DROP TRIGGER orders_changed; ROLLBACK => ok
+         INSERT orders (state) VALUES ('new') => ok
+         SELECT what FROM queue => 'insert'
+         SELECT name FROM sys.triggers => 'orders_changed'"#,
     );
 }
 
 #[test]
-fn trigger_and_statement_are_one_transaction() {
-    let (_e, mut s) = session();
-    script(&mut s, TABLES);
-    script(
-        &mut s,
-        "CREATE TRIGGER no_negative ON orders FOR INSERT AS
-         IF EXISTS (SELECT 1 FROM inserted WHERE n < 0)
-         BEGIN
-             ROLLBACK TRANSACTION
-             RAISERROR ('negative', 16, 1)
-         END",
+fn what_a_trigger_may_and_knows() {
+    check(
+        r#"== what a trigger knows
+         CREATE TABLE t (a int NOT NULL PRIMARY KEY, b int NULL); CREATE TABLE log (what varchar(40), n int) => ok
+         CREATE TRIGGER t_log ON t AFTER INSERT, UPDATE AS
+             INSERT log VALUES ('rows', @@ROWCOUNT), ('trancount', @@TRANCOUNT), ('nest', @@NESTLEVEL)
+             -- Not recursive: RECURSIVE_TRIGGERS is OFF.
+             UPDATE t SET b = b + 1 WHERE a IN (SELECT a FROM inserted)
+             INSERT log SELECT 'old b', b FROM deleted => ok
+         INSERT t VALUES (1, 1), (2, 2) => ok
+         SELECT n FROM log WHERE what = 'rows' => 2
+         SELECT n FROM log WHERE what = 'trancount' => 1
+         SELECT n FROM log WHERE what = 'nest' => 1
+         SELECT what FROM log WHERE what = 'old b' => none
+         TRUNCATE TABLE log; UPDATE t SET b = 10 WHERE a = 1; SELECT b FROM t => 11 | 3
+         SELECT what, n FROM log WHERE what = 'old b' => 'old b', 2
+         -- It fires for no rows too.
+         TRUNCATE TABLE log; UPDATE t SET b = 1 WHERE a = 99 => ok
+         SELECT n FROM log WHERE what = 'rows' => 0
+         == a cascade does not pass over triggers
+         -- "Primary and foreign key constraints", "Triggers and cascading referential actions": a trigger of a table in
+         -- the chain fires where rows of it are affected. That is not done here, so it is not left out either.
+         CREATE TABLE parent (id int NOT NULL PRIMARY KEY);
+             CREATE TABLE child (id int NULL REFERENCES parent ON DELETE CASCADE);
+             INSERT parent VALUES (1), (2), (3);
+             INSERT child VALUES (1), (2) => ok
+         CREATE TRIGGER gone ON child AFTER DELETE AS RETURN => ok
+         CREATE TRIGGER come ON child AFTER INSERT AS RETURN => ok
+         DELETE parent WHERE id = 1 => error 59000
+         DELETE parent WHERE id = 3; DISABLE TRIGGER gone ON child; DELETE parent WHERE id = 1 => ok
+         SELECT id FROM child => 2
+         == inserted and deleted are not changed
+         -- "You cannot directly modify the data in the tables." Source: "Use the inserted and deleted tables"
+         -- (MicrosoftDocs/sql-docs, docs/relational-databases/triggers/use-the-inserted-and-deleted-tables.md); 286.
+         CREATE TABLE t (a int, b int); CREATE TABLE other (a int) => ok
+         CREATE TRIGGER tr ON t AFTER INSERT AS UPDATE inserted SET a = 2 => error 286
+         CREATE TRIGGER tr ON t AFTER INSERT AS UPDATE i SET a = 2 FROM inserted AS i => error 286
+         CREATE TRIGGER tr ON t AFTER INSERT AS UPDATE inserted SET a = 2 FROM other => error 286
+         CREATE TRIGGER tr ON t AFTER INSERT AS DELETE deleted => error 286
+         CREATE TRIGGER tr ON t AFTER INSERT AS DELETE FROM INSERTED WHERE a = 1 => error 286
+         CREATE TRIGGER tr ON t AFTER INSERT AS INSERT inserted VALUES (1, 2) => error 286
+         CREATE TRIGGER tr ON t AFTER INSERT AS WITH c AS (SELECT a FROM inserted) UPDATE c SET a = 2 => error 286
+         CREATE TRIGGER tr ON t AFTER INSERT AS UPDATE other SET a = 1 OUTPUT inserted.a INTO deleted (a) => error 286
+         CREATE TRIGGER tr ON t AFTER INSERT AS MERGE inserted AS t USING other AS o ON o.a = t.a WHEN MATCHED THEN
+             UPDATE SET a = 1; => error 286
+         CREATE TRIGGER tr ON t AFTER INSERT AS UPDATE o SET a = i.a FROM other AS o JOIN inserted AS i ON 1 = 1 => ok
+         INSERT other VALUES (0); INSERT t VALUES (5, 6) => ok
+         SELECT a FROM other => 5"#,
     );
-    // "The transaction ended in the trigger. The batch has been aborted."
-    assert_eq!(
-        errors(&mut s, "INSERT orders (state, n) VALUES ('x', -1); INSERT orders (state) VALUES ('y')"),
-        [50000, 3609]
-    );
-    assert_eq!(rows(&mut s, "SELECT COUNT(*), @@TRANCOUNT FROM orders"), ["ROW(Int(0), Int(0))"]);
-    assert_eq!(rows(&mut s, "SELECT COUNT(*) FROM queue"), ["ROW(Int(0))"]);
-    assert_eq!(
-        errors(&mut s, "BEGIN TRAN; INSERT orders (state) VALUES ('y'); INSERT orders (state, n) VALUES ('x', -1)"),
-        [50000, 3609]
-    );
-    assert_eq!(rows(&mut s, "SELECT COUNT(*), @@TRANCOUNT FROM orders"), ["ROW(Int(0), Int(0))"]);
-}
-
-#[test]
-fn an_error_in_a_trigger_takes_everything_back() {
-    let (_e, mut s) = session();
-    script(&mut s, TABLES);
-    script(&mut s, "CREATE TRIGGER fails ON orders AFTER UPDATE AS INSERT queue (what) VALUES (NULL)");
-    ok(&mut s, "INSERT orders (state) VALUES ('new')");
-    assert_eq!(errors(&mut s, "UPDATE orders SET state = 'x'; SELECT 1"), [515]);
-    assert_eq!(rows(&mut s, "SELECT state FROM orders"), ["ROW(String(\"new\"))"]);
-    // Under TRY the error is caught, and the transaction can only be rolled back (XACT_ABORT is ON in a trigger).
-    let caught = "BEGIN TRAN; BEGIN TRY UPDATE orders SET state = 'x' END TRY
-                  BEGIN CATCH SELECT ERROR_NUMBER(), XACT_STATE(), ERROR_PROCEDURE(); ROLLBACK END CATCH";
-    assert_eq!(rows(&mut s, caught), ["ROW(Int(515), SmallInt(-1), String(\"dbo.fails\"))"]);
-    let caught =
-        "BEGIN TRY UPDATE orders SET state = 'x' END TRY BEGIN CATCH SELECT ERROR_NUMBER(), @@TRANCOUNT END CATCH";
-    assert_eq!(rows(&mut s, caught), ["ROW(Int(515), Int(0))"]);
-    ok(&mut s, "DISABLE TRIGGER fails ON orders; UPDATE orders SET state = 'x'");
-    ok(&mut s, "ENABLE TRIGGER ALL ON orders");
-    assert_eq!(errors(&mut s, "UPDATE orders SET state = 'y'"), [515]);
-    ok(&mut s, "DROP TRIGGER fails; UPDATE orders SET state = 'y'");
-}
-
-#[test]
-fn what_a_trigger_knows() {
-    let (_e, mut s) = session();
-    script(
-        &mut s,
-        "CREATE TABLE t (a int NOT NULL PRIMARY KEY, b int NULL); CREATE TABLE log (what varchar(40), n int)
-GO
-CREATE TRIGGER t_log ON t AFTER INSERT, UPDATE AS
-INSERT log VALUES ('rows', @@ROWCOUNT), ('trancount', @@TRANCOUNT), ('nest', @@NESTLEVEL)
--- Not recursive: RECURSIVE_TRIGGERS is OFF.
-UPDATE t SET b = b + 1 WHERE a IN (SELECT a FROM inserted)
-INSERT log SELECT 'old b', b FROM deleted",
-    );
-    ok(&mut s, "INSERT t VALUES (1, 1), (2, 2)");
-    let log = "SELECT n FROM log WHERE what = ";
-    assert_eq!(rows(&mut s, &format!("{log}'rows'")), ["ROW(Int(2))"]);
-    assert_eq!(rows(&mut s, &format!("{log}'trancount'")), ["ROW(Int(1))"]);
-    assert_eq!(rows(&mut s, &format!("{log}'nest'")), ["ROW(Int(1))"]);
-    assert!(rows(&mut s, "SELECT what FROM log WHERE what = 'old b'").is_empty());
-    assert_eq!(
-        rows(&mut s, "TRUNCATE TABLE log; UPDATE t SET b = 10 WHERE a = 1; SELECT b FROM t"),
-        ["ROW(Int(11))", "ROW(Int(3))"]
-    );
-    assert_eq!(rows(&mut s, "SELECT what, n FROM log WHERE what = 'old b'"), ["ROW(String(\"old b\"), Int(2))"]);
-    // It fires for no rows too.
-    ok(&mut s, "TRUNCATE TABLE log; UPDATE t SET b = 1 WHERE a = 99");
-    assert_eq!(rows(&mut s, &format!("{log}'rows'")), ["ROW(Int(0))"]);
-}
-
-#[test]
-fn identities_and_counts_of_a_trigger_are_its_own() {
-    let (_e, mut s) = session();
-    script(&mut s, TABLES);
-    let facts = "INSERT orders (state) VALUES ('a'), ('b'); SELECT @@ROWCOUNT, CAST(@@IDENTITY AS int), CAST(SCOPE_IDENTITY() AS int)";
-    assert_eq!(rows(&mut s, facts), ["ROW(Int(2), Int(101), Int(2))"]);
-}
-
-#[test]
-fn output_cannot_go_to_the_client_beside_a_trigger() {
-    let (_e, mut s) = session();
-    script(&mut s, TABLES);
-    assert_eq!(errors(&mut s, "INSERT orders (state) OUTPUT inserted.id VALUES ('a')"), [334]);
-    assert_eq!(errors(&mut s, "INSERT queue (what) OUTPUT inserted.what INTO orders (state) VALUES ('a')"), [331]);
-    let into = "DECLARE @ids TABLE (id int); INSERT orders (state) OUTPUT inserted.id INTO @ids VALUES ('a'); SELECT id FROM @ids";
-    assert_eq!(rows(&mut s, into), ["ROW(Int(1))"]);
-    ok(&mut s, "DISABLE TRIGGER orders_changed ON orders");
-    assert_eq!(rows(&mut s, "INSERT orders (state) OUTPUT inserted.id VALUES ('a')"), ["ROW(Int(2))"]);
-}
-
-#[test]
-fn what_cannot_be_a_trigger() {
-    let (_e, mut s) = session();
-    script(&mut s, TABLES);
-    assert_eq!(errors(&mut s, "CREATE TRIGGER x ON nothing AFTER INSERT AS SELECT 1"), [8197]);
-    assert_eq!(errors(&mut s, "CREATE TRIGGER orders_changed ON orders AFTER INSERT AS SELECT 1"), [2714]);
-    assert_eq!(errors(&mut s, "CREATE TRIGGER x ON orders AFTER INSERT AS SELECT nothing FROM inserted"), [207]);
-    assert_eq!(errors(&mut s, "DROP TRIGGER nothing"), [3701]);
-    ok(&mut s, "DROP TRIGGER IF EXISTS nothing; DROP TABLE orders; SELECT 1");
-    assert_eq!(rows(&mut s, "SELECT OBJECT_ID('orders_changed', 'TR')"), ["ROW(Null)"]);
 }
 
 #[test]
 fn a_trigger_does_not_change_the_definition_of_its_table() {
     let (_e, mut s) = session();
-    ok(
-        &mut s,
-        "CREATE TABLE t (a int NOT NULL, b int NULL); CREATE INDEX t_a ON t (a); CREATE TABLE other (a int NULL)",
-    );
+    s.check("CREATE TABLE t (a int NOT NULL, b int NULL); CREATE INDEX t_a ON t (a); CREATE TABLE other (a int NULL)");
     for ddl in [
         "DROP TABLE t",
         "ALTER TABLE t ADD c int NULL",
@@ -158,75 +145,15 @@ fn a_trigger_does_not_change_the_definition_of_its_table() {
         "EXEC sp_rename 't.b', 'c', 'COLUMN'",
         "EXEC ('DROP TABLE t')",
     ] {
-        ok(&mut s, &format!("CREATE TRIGGER t_changed ON t AFTER INSERT AS {ddl}"));
-        assert_eq!(errors(&mut s, "INSERT t VALUES (1, 1)"), [59000], "{ddl}");
-        assert_eq!(rows(&mut s, "SELECT COUNT(*) FROM t; DROP TRIGGER t_changed"), ["ROW(Int(0))"]);
+        s.check(&format!(
+            "CREATE TRIGGER t_changed ON t AFTER INSERT AS {ddl} => ok
+             INSERT t VALUES (1, 1) => error 59000
+             SELECT COUNT(*) FROM t; DROP TRIGGER t_changed => 0"
+        ));
     }
-    ok(&mut s, "CREATE TRIGGER t_changed ON t AFTER INSERT AS ALTER TABLE other ADD b int NULL");
-    ok(&mut s, "INSERT t VALUES (1, 1)");
-    ok(&mut s, "INSERT other VALUES (1, 1)");
-}
-
-// "Primary and foreign key constraints", "Triggers and cascading referential actions": a trigger of a table in the
-// chain fires where rows of it are affected. That is not done here, so it is not left out either.
-#[test]
-fn a_cascade_does_not_pass_over_triggers() {
-    let (_e, mut s) = session();
-    script(
-        &mut s,
-        "CREATE TABLE parent (id int NOT NULL PRIMARY KEY);
-CREATE TABLE child (id int NULL REFERENCES parent ON DELETE CASCADE);
-INSERT parent VALUES (1), (2), (3);
-INSERT child VALUES (1), (2)
-GO
-CREATE TRIGGER gone ON child AFTER DELETE AS RETURN
-GO
-CREATE TRIGGER come ON child AFTER INSERT AS RETURN",
+    s.check(
+        "CREATE TRIGGER t_changed ON t AFTER INSERT AS ALTER TABLE other ADD b int NULL => ok
+         INSERT t VALUES (1, 1) => ok
+         INSERT other VALUES (1, 1) => ok",
     );
-    assert_eq!(errors(&mut s, "DELETE parent WHERE id = 1"), [59000]);
-    ok(&mut s, "DELETE parent WHERE id = 3; DISABLE TRIGGER gone ON child; DELETE parent WHERE id = 1");
-    assert_eq!(rows(&mut s, "SELECT id FROM child"), ["ROW(Int(2))"]);
-}
-
-#[test]
-fn a_rollback_takes_back_what_was_done_to_triggers() {
-    let (_e, mut s) = session();
-    script(&mut s, TABLES);
-    ok(&mut s, "BEGIN TRAN; DISABLE TRIGGER orders_changed ON orders; ROLLBACK");
-    ok(&mut s, "BEGIN TRAN; EXEC ('CREATE TRIGGER more ON orders AFTER INSERT AS RETURN'); ROLLBACK");
-    ok(&mut s, "BEGIN TRAN; DROP TRIGGER orders_changed; ROLLBACK");
-    ok(&mut s, "INSERT orders (state) VALUES ('new')");
-    assert_eq!(rows(&mut s, "SELECT what FROM queue"), ["ROW(String(\"insert\"))"]);
-    assert_eq!(rows(&mut s, "SELECT name FROM sys.triggers"), ["ROW(String(\"orders_changed\"))"]);
-}
-
-/// "You cannot directly modify the data in the tables." Source: "Use the inserted and deleted tables"
-/// (MicrosoftDocs/sql-docs, docs/relational-databases/triggers/use-the-inserted-and-deleted-tables.md); 286.
-#[test]
-fn inserted_and_deleted_are_not_changed() {
-    let (_e, mut s) = session();
-    ok(&mut s, "CREATE TABLE t (a int, b int); CREATE TABLE other (a int)");
-    for statement in [
-        "UPDATE inserted SET a = 2",
-        "UPDATE i SET a = 2 FROM inserted AS i",
-        "UPDATE inserted SET a = 2 FROM other",
-        "DELETE deleted",
-        "DELETE FROM INSERTED WHERE a = 1",
-        "INSERT inserted VALUES (1, 2)",
-        "WITH c AS (SELECT a FROM inserted) UPDATE c SET a = 2",
-        "UPDATE other SET a = 1 OUTPUT inserted.a INTO deleted (a)",
-        "MERGE inserted AS t USING other AS o ON o.a = t.a WHEN MATCHED THEN UPDATE SET a = 1;",
-    ] {
-        assert_eq!(
-            errors(&mut s, &format!("CREATE TRIGGER tr ON t AFTER INSERT AS {statement}")),
-            [286],
-            "{statement}"
-        );
-    }
-    ok(
-        &mut s,
-        "CREATE TRIGGER tr ON t AFTER INSERT AS UPDATE o SET a = i.a FROM other AS o JOIN inserted AS i ON 1 = 1",
-    );
-    ok(&mut s, "INSERT other VALUES (0); INSERT t VALUES (5, 6)");
-    assert_eq!(rows(&mut s, "SELECT a FROM other"), ["ROW(Int(5))"]);
 }
