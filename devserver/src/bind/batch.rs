@@ -81,7 +81,7 @@ impl<'a> Compiler<'a> {
     }
 
     pub fn compile(mut self, statements: &[Statement]) -> SqlResult<CompiledBatch> {
-        self.is_alone = matches!(statements, [Statement { kind: StatementKind::InsertBulk(_), .. }]);
+        self.is_alone = matches!(statements, [Statement { kind: StatementKind::Insert(_), .. }]);
         let steps = self.steps(statements)?;
         Ok(CompiledBatch {
             steps,
@@ -139,6 +139,10 @@ impl<'a> Compiler<'a> {
                     let execute = self.execute(execute)?;
                     StepKind::InsertExecute(self.cached(Source::Statement(kind.clone()))?, Box::new(execute))
                 }
+                InsertSource::BulkLoad(_) if !self.is_alone => {
+                    return Err(SqlError::not_supported("INSERT BULK with other statements"));
+                }
+                InsertSource::BulkLoad(_) => StepKind::InsertBulk(self.cached(Source::Statement(kind.clone()))?),
                 _ => StepKind::Query(self.cached(Source::Statement(kind.clone()))?),
             },
             StatementKind::Select(_)
@@ -249,9 +253,6 @@ impl<'a> Compiler<'a> {
                 StepKind::SetLanguage
             }
             StatementKind::SetDateFormat(value) => only_text(value, "mdy", "SET DATEFORMAT")?,
-            StatementKind::InsertBulk(_) if !self.is_alone => {
-                return Err(SqlError::not_supported("INSERT BULK with other statements"));
-            }
             other => StepKind::Other(Arc::new(other.clone())),
         })
     }

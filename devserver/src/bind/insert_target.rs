@@ -79,16 +79,6 @@ impl Binder<'_> {
     /// `columns`: `None` for all that can be given a value.
     pub(crate) fn insert_target(&mut self, table: TableHandle, columns: Option<&[Ident]>) -> SqlResult<InsertTarget> {
         let identity_insert = self.takes_identity(&table);
-        self.insert_target_with(table, columns, identity_insert)
-    }
-
-    /// `identity_insert`: the identity column is given its values.
-    pub(super) fn insert_target_with(
-        &mut self,
-        table: TableHandle,
-        columns: Option<&[Ident]>,
-        identity_insert: bool,
-    ) -> SqlResult<InsertTarget> {
         let schema = Arc::clone(&table.schema);
         let mut ordinals = Vec::new();
         match columns {

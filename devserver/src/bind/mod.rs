@@ -5,7 +5,6 @@ pub mod batch;
 pub mod binder;
 pub mod block;
 pub mod built_in_function;
-pub mod bulk_load;
 pub mod cached_plan;
 pub mod change_target;
 pub mod condition;

@@ -14,15 +14,13 @@ use crate::execute::statement_result::StatementResult;
 use crate::execute::writable::{check_all_writable, lock_as_planned};
 use crate::plan::change::{InsertPlan, InsertRows};
 use crate::storage::{LockMode, OnDuplicateKey};
+use crate::value::values::TypedRows;
 use crate::value::{SqlType, Value};
 
-/// The rows of INSERT … EXEC, with the types of their columns.
-pub type CapturedRows = Vec<(Vec<Value>, Arc<[SqlType]>)>;
-
-/// `executed`: the rows and column types of INSERT … EXEC. `sent` gets the rows of OUTPUT for the client.
+/// `executed`: the rows and column types of INSERT … EXEC and INSERT BULK. `sent` gets the rows of OUTPUT for the client.
 pub fn run_insert(
     plan: &InsertPlan,
-    executed: Option<CapturedRows>,
+    executed: Option<TypedRows>,
     run: &mut Run<'_>,
     frame: &mut Frame,
     sent: &mut Vec<Vec<Value>>,
@@ -73,7 +71,7 @@ pub(crate) type GivenValue = Option<(Value, SqlType)>;
 /// The values that the statement gives to its columns, row by row.
 pub(crate) fn rows_to_insert(
     plan: &InsertPlan,
-    executed: Option<CapturedRows>,
+    executed: Option<TypedRows>,
     run: &mut Run<'_>,
     frame: &mut Frame,
 ) -> SqlResult<Vec<Vec<GivenValue>>> {
@@ -101,7 +99,7 @@ pub(crate) fn rows_to_insert(
                 Ok(Flow::Continue)
             })?;
         }
-        (InsertRows::Execute, Some(executed)) => {
+        (InsertRows::Execute | InsertRows::BulkLoad(_), Some(executed)) => {
             for (row, types) in executed {
                 if row.len() != plan.target.ordinals.len() {
                     return Err(SqlError::new(
@@ -112,7 +110,9 @@ pub(crate) fn rows_to_insert(
                 rows.push(row.into_iter().zip(types.iter()).map(|(value, ty)| Some((value, *ty))).collect());
             }
         }
-        (InsertRows::Execute, None) => return Err(SqlError::not_supported("INSERT … EXEC in this place")),
+        (InsertRows::Execute | InsertRows::BulkLoad(_), None) => {
+            return Err(SqlError::not_supported("INSERT … EXEC in this place"));
+        }
     }
     rows.truncate(take);
     Ok(rows)

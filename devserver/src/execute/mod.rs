@@ -3,7 +3,6 @@
 pub mod activation;
 pub mod aggregate;
 pub mod application_lock;
-pub mod bulk_load;
 pub mod cursor;
 pub mod delete;
 pub mod evaluate;

@@ -22,6 +22,8 @@ pub enum InsertRows {
     Query(QueryPlan),
     /// The rows come from a procedure.
     Execute,
+    /// The rows come from the client, as values of these types.
+    BulkLoad(Vec<SqlType>),
 }
 
 #[derive(Debug)]

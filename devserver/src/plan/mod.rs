@@ -2,7 +2,6 @@
 
 pub mod access_path;
 pub mod batch;
-pub mod bulk_load;
 pub mod cached_plan;
 pub mod change;
 pub mod collation_label;

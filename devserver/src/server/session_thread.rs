@@ -10,7 +10,6 @@ use crate::error::{SqlError, SqlResult};
 use crate::server::shared::{Shared, Signals, Work};
 use crate::session::Session;
 use crate::session::client_session::AwaitedRows;
-use crate::session::statement::bulk_load::{rows_expected, rows_not_expected};
 use crate::tds::login::{self, Proof};
 use crate::tds::packet::{Message, PacketType, Reset};
 use crate::tds::request::{self, Request};
@@ -158,11 +157,14 @@ fn execute(
         return Err(SqlError::new(3989, message));
     }
     match client_request.request {
-        Request::BulkLoad => match &awaited {
+        Request::BulkLoad => match awaited {
             Some(awaited) => session.run_bulk_load(awaited, &message.payload, out),
-            None => session.refuse(rows_not_expected(), out),
+            None => return Err(SqlError::not_supported("the rows of a bulk load without INSERT BULK")),
         },
-        _ if awaited.is_some() => session.refuse(rows_expected(), out),
+        _ if awaited.is_some() => {
+            let message = "Bulk load data was expected but not sent. The batch will be terminated.";
+            session.refuse(SqlError::new(4022, message), out);
+        }
         Request::Batch(sql) => session.run_batch(&sql, out),
         Request::Transaction(request) => session.run_transaction_request(request, out),
         Request::Calls(calls) => {

@@ -7,7 +7,7 @@ use crate::plan::declarations::Declarations;
 use crate::session::client_session::{AwaitedRows, Session};
 use crate::session::outcome::Failure;
 use crate::session::result_target::ResultTarget;
-use crate::tds::request::{RpcCall, TransactionRequest};
+use crate::tds::request::{RpcCall, TransactionRequest, read_bulk_rows};
 use crate::tds::token::{DoneKind, ResponseWriter};
 
 impl Session {
@@ -27,6 +27,9 @@ impl Session {
             }
         };
         let result = self.run_compiled(&compiled, &mut activation, &mut out);
+        if let Some(awaited) = &mut self.awaited_rows {
+            sql.clone_into(&mut awaited.sql);
+        }
         self.state.scope_identity = activation.scope_identity;
         if result.is_err() {
             // The statement that ended everything has not written its own DONE.
@@ -68,22 +71,16 @@ impl Session {
         self.note_activity(false);
     }
 
-    /// The rows that an INSERT BULK has announced.
-    pub fn run_bulk_load(&mut self, awaited: &AwaitedRows, payload: &[u8], writer: &mut ResponseWriter) {
-        self.storage().handle().clear_cancel();
-        self.note_activity(true);
-        let mut out = ResultTarget::new(writer);
-        let scope_identity = self.state.scope_identity;
-        let mut activation = Activation { scope_identity, ..Activation::default() };
-        let loaded = self.load_rows(awaited, payload, &mut activation, &mut out);
-        self.state.scope_identity = activation.scope_identity;
-        if let Err(failure) = loaded
-            && self.load_failed(failure, &activation, &mut out)
-        {
-            // What ended everything has not written its own DONE.
-            out.writer().done_statement(DoneKind::Other, None);
+    /// The rows that an INSERT BULK has announced: its batch runs again, and has them now.
+    pub fn run_bulk_load(&mut self, awaited: AwaitedRows, payload: &[u8], writer: &mut ResponseWriter) {
+        match read_bulk_rows(payload, &awaited.types) {
+            Ok(rows) => {
+                self.arrived_rows = Some((awaited.schema, rows));
+                self.run_batch(&awaited.sql, writer);
+                self.arrived_rows = None;
+            }
+            Err(error) => self.refuse(error.into_sql_error(), writer),
         }
-        self.end_of_request(Ok(()), &mut out);
     }
 
     /// What INSERT BULK has announced. It holds for the next message, whatever that is.

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use crate::error::SqlError;
-use crate::execute::insert::CapturedRows;
 use crate::plan::query::{ColumnOrigin, OutputColumn};
 use crate::tds::token::{DoneKind, ResponseWriter, ResultColumn};
+use crate::value::values::TypedRows;
 use crate::value::{SqlType, Value};
 
 pub struct ResultTarget<'w> {
     writer: &'w mut ResponseWriter,
     /// The rows that INSERT … EXEC collects instead of sending them.
-    captured: Option<CapturedRows>,
+    captured: Option<TypedRows>,
 }
 
 impl<'w> ResultTarget<'w> {
@@ -23,7 +23,7 @@ impl<'w> ResultTarget<'w> {
         self.captured = Some(Vec::new());
     }
 
-    pub fn end_capture(&mut self) -> CapturedRows {
+    pub fn end_capture(&mut self) -> TypedRows {
         self.captured.take().unwrap_or_default()
     }
 

@@ -40,6 +40,9 @@ pub struct Variant {
     pub value: Value,
 }
 
+/// Rows that come from elsewhere, as in INSERT … EXEC and INSERT BULK, each with the types of its values.
+pub type TypedRows = Vec<(Vec<Value>, Arc<[SqlType]>)>;
+
 impl Value {
     /// A value of `base` as a `sql_variant`.
     pub fn variant(base: SqlType, value: Value) -> Value {

@@ -62,8 +62,7 @@ fn decode(message: &Message) {
         Ok(Request::Calls(calls)) => calls.iter().for_each(|call| drop(call.to_string())),
         Ok(Request::BulkLoad) => {
             let announced = [SqlType::Int, SqlType::NVarChar(Length::Limit(10))];
-            let Ok(mut rows) = request::BulkData::open(&message.payload, &announced) else { return };
-            while let Ok(Some(_)) = rows.next_row() {}
+            let _ = request::read_bulk_rows(&message.payload, &announced);
         }
         Err(_) => {}
     }

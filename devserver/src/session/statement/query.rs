@@ -3,7 +3,6 @@
 use crate::error::{NOT_SUPPORTED, STALE_PLAN, SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::execute::frame::Frame;
-use crate::execute::insert::CapturedRows;
 use crate::execute::statement_result::StatementResult;
 use crate::execute::{delete, insert, merge, select_into, select_statement, update};
 use crate::plan::batch::{CompiledBatch, ExecuteStep};
@@ -16,12 +15,13 @@ use crate::session::result_target::ResultTarget;
 use crate::session::statement::set_option::wrong_set_options;
 use crate::tds::token::DoneKind;
 use crate::value::Value;
+use crate::value::values::TypedRows;
 
 impl Session {
     pub(crate) fn run_query_step(
         &mut self,
         cached: &CachedPlan,
-        executed: Option<CapturedRows>,
+        executed: Option<TypedRows>,
         line: u32,
         compiled: &CompiledBatch,
         activation: &mut Activation,
@@ -47,7 +47,7 @@ impl Session {
         &mut self,
         bound: &BoundPlan,
         cached: &CachedPlan,
-        executed: Option<CapturedRows>,
+        executed: Option<TypedRows>,
         line: u32,
         activation: &mut Activation,
         out: &mut ResultTarget<'_>,
@@ -86,7 +86,7 @@ impl Session {
         &mut self,
         bound: &BoundPlan,
         kind: DoneKind,
-        executed: Option<CapturedRows>,
+        executed: Option<TypedRows>,
         line: u32,
         activation: &mut Activation,
         out: &mut ResultTarget<'_>,
@@ -146,7 +146,7 @@ impl Session {
     fn run_query_plan(
         &mut self,
         bound: &BoundPlan,
-        executed: Option<CapturedRows>,
+        executed: Option<TypedRows>,
         activation: &mut Activation,
         sent: &mut Vec<Vec<Value>>,
     ) -> SqlResult<StatementResult> {

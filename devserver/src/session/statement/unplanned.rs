@@ -33,7 +33,6 @@ impl Session {
             StatementKind::SaveTransaction(name) => {
                 self.save_transaction(name)?;
             }
-            StatementKind::InsertBulk(insert) => self.insert_bulk(insert)?,
             StatementKind::Use(name) => self.use_database(name, out)?,
             ddl => self.run_ddl(ddl, activation)?,
         }

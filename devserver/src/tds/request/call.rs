@@ -9,7 +9,7 @@ pub enum Request {
     Batch(String),
     Calls(Vec<RpcCall>),
     Transaction(TransactionRequest),
-    /// The rows after INSERT BULK: the message's payload as it is, see [`crate::tds::request::BulkData`].
+    /// The rows after INSERT BULK: the message's payload as it is, see [`crate::tds::request::read_bulk_rows`].
     BulkLoad,
 }
 

@@ -12,6 +12,6 @@ mod table;
 mod tests;
 mod transaction;
 
-pub use bulk_load::BulkData;
+pub use bulk_load::read_bulk_rows;
 pub use call::{BeginTransaction, ClientRequest, Request, RpcCall, RpcParameter, RpcValue, TransactionRequest};
 pub use decode::decode;

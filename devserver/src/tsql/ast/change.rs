@@ -62,21 +62,8 @@ pub enum InsertSource {
     DefaultValues,
     Query(Box<Query>),
     Execute(Box<Execute>),
-}
-
-/// `INSERT BULK table (columns) WITH (options)`: the rows are the client's next message.
-#[derive(Debug, Clone, PartialEq)]
-pub struct InsertBulk {
-    pub table: ObjectName,
-    pub columns: Vec<BulkColumn>,
-    pub keep_nulls: bool,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub struct BulkColumn {
-    pub name: Ident,
-    pub data_type: TypeName,
-    pub collation: Option<Ident>,
+    /// INSERT BULK, with the columns' types: the rows are the client's next message.
+    BulkLoad(Vec<TypeName>),
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -19,8 +19,8 @@ pub mod statement;
 pub mod table;
 
 pub use change::{
-    Assignment, BulkColumn, Delete, DmlCondition, Insert, InsertBulk, InsertSource, Merge, MergeAction, MergeClause,
-    NewValue, Output, OutputInto, Target, TargetName, Update,
+    Assignment, Delete, DmlCondition, Insert, InsertSource, Merge, MergeAction, MergeClause, NewValue, Output,
+    OutputInto, Target, TargetName, Update,
 };
 pub use control::{Argument, ArgumentValue, CheckIdentity, Execute, ExecuteTarget, RaiseError, VariableDeclaration};
 pub use database::{AlterDatabase, CreateSchema, CreateSequence, DatabaseOption, Drop, DropKind};

@@ -1,6 +1,6 @@
 //! A statement of any kind.
 
-use crate::tsql::ast::change::{Delete, Insert, InsertBulk, Merge, Update};
+use crate::tsql::ast::change::{Delete, Insert, Merge, Update};
 use crate::tsql::ast::control::{CheckIdentity, Execute, RaiseError, VariableDeclaration};
 use crate::tsql::ast::database::{AlterDatabase, CreateSchema, CreateSequence, Drop};
 use crate::tsql::ast::expression::{Expr, Predicate};
@@ -24,7 +24,6 @@ pub struct Statement {
 pub enum StatementKind {
     Select(Box<SelectStatement>),
     Insert(Box<Insert>),
-    InsertBulk(Box<InsertBulk>),
     Update(Box<Update>),
     Delete(Box<Delete>),
     Merge(Box<Merge>),

@@ -42,6 +42,33 @@ impl Parser<'_> {
         Ok(StatementKind::Insert(Box::new(Insert { ctes, top, target, columns, output, source, options })))
     }
 
+    /// `INSERT BULK table (column type [COLLATE name], …)`.
+    fn insert_bulk(&mut self) -> SqlResult<StatementKind> {
+        self.expect("BULK")?;
+        let target = Target { name: TargetName::Table(self.table_name()?), hints: Vec::new() };
+        let columns = self.parenthesised_list(|p| {
+            let column = (p.identifier()?, p.type_name()?);
+            if p.accept("COLLATE") {
+                // The rows say themselves in which code page they are.
+                p.identifier()?;
+            }
+            Ok(column)
+        })?;
+        if self.is("WITH") {
+            return Err(self.unsupported("options of INSERT BULK"));
+        }
+        let (columns, types): (Vec<_>, Vec<_>) = columns.into_iter().unzip();
+        Ok(StatementKind::Insert(Box::new(Insert {
+            ctes: Vec::new(),
+            top: None,
+            target,
+            columns: Some(columns),
+            output: Vec::new(),
+            source: InsertSource::BulkLoad(types),
+            options: Vec::new(),
+        })))
+    }
+
     fn inserted_columns(&mut self) -> SqlResult<Vec<Ident>> {
         self.parenthesised_list(|p| {
             let column = p.identifier()?;

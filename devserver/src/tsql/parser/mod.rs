@@ -24,7 +24,6 @@ mod execute;
 mod expression;
 mod hint;
 mod index;
-mod insert_bulk;
 mod module;
 mod name;
 mod query;
