@@ -5,19 +5,18 @@ use std::thread;
 
 use crate::session::client_session::Session;
 use crate::session::engine::Engine;
-use crate::session::tests::harness::{engine, errors, login, ok, rows, until_one_waits};
+use crate::session::tests::harness::{login, rows, session, until_one_waits};
 
 /// Two sessions of `sa`, of which the second waits for nothing.
 fn two() -> (Arc<Engine>, Session, Session) {
-    let engine = engine();
-    let (mut a, mut b) = (login(&engine, "sa", "secret"), login(&engine, "sa", "secret"));
-    ok(
-        &mut a,
-        "CREATE TABLE t (id int); CREATE TABLE w (id int); CREATE ROLE r; CREATE ROLE other; CREATE USER u WITHOUT LOGIN",
+    let (engine, mut a) = session();
+    let mut b = login(&engine, "sa", "secret");
+    a.check(
+        "CREATE TABLE t (id int); CREATE TABLE w (id int); CREATE ROLE r; CREATE ROLE other;
+             CREATE USER u WITHOUT LOGIN; CREATE ROLE [#r] => ok
+         CREATE SCHEMA x => ok",
     );
-    ok(&mut a, "CREATE ROLE [#r]");
-    ok(&mut a, "CREATE SCHEMA x");
-    ok(&mut b, "SET LOCK_TIMEOUT 0");
+    b.check("SET LOCK_TIMEOUT 0");
     (engine, a, b)
 }
 
@@ -51,43 +50,37 @@ const STATE: &str = "SELECT name, owning_principal_id FROM sys.database_principa
 fn a_change_of_security_waits_for_an_open_one() {
     let (_e, mut a, mut b) = two();
     for change in CHANGES {
-        ok(&mut a, "BEGIN TRANSACTION");
-        ok(&mut a, change);
+        a.check(&format!("BEGIN TRANSACTION => ok\n{change} => ok"));
         for other in CHANGES {
-            assert_eq!(errors(&mut b, other), [1222], "{change}: {other}");
+            b.check(&format!("{other} => error 1222"));
         }
         // Its own session goes on, and nobody who only looks waits.
-        ok(&mut a, "GRANT VIEW DEFINITION TO other; ROLLBACK");
-        ok(&mut a, "BEGIN TRANSACTION; GRANT VIEW DEFINITION TO other");
-        ok(&mut b, STATE);
-        ok(
-            &mut b,
-            "SELECT name FROM sys.tables; SELECT OBJECT_NAME(1), OBJECT_ID('t'), SCHEMA_NAME(1); SELECT id FROM t",
-        );
-        ok(&mut a, "ROLLBACK");
+        a.check("GRANT VIEW DEFINITION TO other; ROLLBACK; BEGIN TRANSACTION; GRANT VIEW DEFINITION TO other");
+        b.check(STATE);
+        b.check("SELECT name FROM sys.tables; SELECT OBJECT_NAME(1), OBJECT_ID('t'), SCHEMA_NAME(1); SELECT id FROM t");
+        a.check("ROLLBACK");
     }
 }
 
 #[test]
 fn a_rollback_puts_back_what_was_there() {
     let (_e, mut a, _b) = two();
-    ok(
-        &mut a,
+    a.check(
         "GRANT SELECT ON w TO other; GRANT SELECT ON t TO other; DENY INSERT ON t TO u; ALTER ROLE other ADD MEMBER u",
     );
-    let before = rows(&mut a, STATE);
+    let state = |a: &mut Session| {
+        let mut state = rows(a, STATE);
+        state.sort();
+        state
+    };
+    let before = state(&mut a);
     for change in CHANGES {
-        ok(&mut a, "BEGIN TRANSACTION");
-        ok(&mut a, change);
-        ok(
-            &mut a,
-            "DENY INSERT ON w TO other; GRANT INSERT, SELECT ON w TO other; REVOKE INSERT ON w TO other; ROLLBACK",
-        );
-        let mut after = rows(&mut a, STATE);
-        after.sort();
-        let mut wanted = before.clone();
-        wanted.sort();
-        assert_eq!(after, wanted, "{change}");
+        a.check(&format!(
+            "BEGIN TRANSACTION => ok
+             {change} => ok
+             DENY INSERT ON w TO other; GRANT INSERT, SELECT ON w TO other; REVOKE INSERT ON w TO other; ROLLBACK => ok"
+        ));
+        assert_eq!(state(&mut a), before, "{change}");
     }
 }
 
@@ -95,27 +88,27 @@ fn a_rollback_puts_back_what_was_there() {
 #[test]
 fn a_rollback_leaves_what_others_have_granted() {
     let (engine, mut a, mut b) = two();
-    ok(&mut b, "SET LOCK_TIMEOUT -1");
-    ok(&mut a, "BEGIN TRANSACTION; GRANT SELECT ON t TO u; ALTER ROLE r ADD MEMBER u");
-    let granted = thread::spawn(move || ok(&mut b, "GRANT INSERT ON t TO u; ALTER ROLE other ADD MEMBER u"));
+    b.check("SET LOCK_TIMEOUT -1");
+    a.check("BEGIN TRANSACTION; GRANT SELECT ON t TO u; ALTER ROLE r ADD MEMBER u");
+    let granted = thread::spawn(move || b.check("GRANT INSERT ON t TO u; ALTER ROLE other ADD MEMBER u"));
     until_one_waits(&engine);
-    ok(&mut a, "ROLLBACK");
+    a.check("ROLLBACK");
     granted.join().expect("the other grants");
-    let left = "SELECT permission_name FROM sys.database_permissions
-        WHERE grantee_principal_id = DATABASE_PRINCIPAL_ID('u') AND permission_name <> 'CONNECT';
-        SELECT USER_NAME(role_principal_id) FROM sys.database_role_members";
-    assert_eq!(rows(&mut a, left), ["ROW(String(\"INSERT\"))", "ROW(String(\"other\"))"]);
+    a.check(
+        "SELECT permission_name FROM sys.database_permissions
+             WHERE grantee_principal_id = DATABASE_PRINCIPAL_ID('u') AND permission_name <> 'CONNECT' => 'INSERT'
+         SELECT USER_NAME(role_principal_id) FROM sys.database_role_members => 'other'",
+    );
 }
 
 // Source: "DROP USER", docs/t-sql/statements/drop-user-transact-sql.md ("Users that own securables cannot be dropped").
 #[test]
 fn an_owner_stays_while_what_it_owns_may_come_back() {
     let (_e, mut a, mut b) = two();
-    ok(&mut a, "ALTER AUTHORIZATION ON SCHEMA::x TO u");
-    ok(&mut a, "BEGIN TRANSACTION; ALTER AUTHORIZATION ON SCHEMA::x TO dbo");
-    assert_eq!(errors(&mut b, "DROP USER u"), [1222]);
-    ok(&mut a, "ROLLBACK");
-    assert_eq!(errors(&mut b, "DROP USER u"), [15138]);
+    a.check("ALTER AUTHORIZATION ON SCHEMA::x TO u; BEGIN TRANSACTION; ALTER AUTHORIZATION ON SCHEMA::x TO dbo");
+    b.check("DROP USER u => error 1222");
+    a.check("ROLLBACK");
+    b.check("DROP USER u => error 15138");
 }
 
 // Source: "GRANT", docs/t-sql/statements/grant-transact-sql.md; 4624:
@@ -124,15 +117,10 @@ fn an_owner_stays_while_what_it_owns_may_come_back() {
 #[test]
 fn a_grant_that_fails_for_one_is_none_for_the_others() {
     let (_e, mut a, mut b) = two();
-    let granted = "SELECT permission_name FROM sys.database_permissions WHERE permission_name = 'SELECT'";
-    for (sql, error) in [("GRANT SELECT ON t TO u, dbo", 4624), ("GRANT SELECT ON t TO u, nobody", 15151)] {
-        assert_eq!(errors(&mut a, sql), [error]);
-        assert_eq!(rows(&mut a, granted), [""; 0]);
-        ok(&mut a, "BEGIN TRANSACTION");
-        assert_eq!(errors(&mut a, sql), [error]);
+    for failing in ["GRANT SELECT ON t TO u, dbo => error 4624", "GRANT SELECT ON t TO u, nobody => error 15151"] {
+        a.check(&format!("{failing}\nBEGIN TRANSACTION => ok\n{failing}"));
         // It holds nothing either.
-        ok(&mut b, "GRANT INSERT ON t TO u");
-        ok(&mut a, "ROLLBACK");
-        assert_eq!(rows(&mut a, granted), [""; 0]);
+        b.check("GRANT INSERT ON t TO u");
+        a.check("ROLLBACK; SELECT 1 FROM sys.database_permissions WHERE permission_name = 'SELECT' => none");
     }
 }
