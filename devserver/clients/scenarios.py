@@ -89,7 +89,7 @@ class Player:
         self.sessions = {}
 
     def until_blocked(self, session):
-        question = f"SELECT COUNT(*) FROM sys.dm_os_waiting_tasks WHERE session_id = {session.spid} AND wait_type LIKE N'LCK%'"
+        question = f"SELECT COUNT(*) FROM sys.dm_exec_requests WHERE session_id = {session.spid} AND wait_type LIKE N'LCK%'"
         observer = Session(self.port, self.database)
         end = time.monotonic() + PATIENCE
         try:

@@ -157,9 +157,8 @@ impl Player<'_> {
         let Some((spid, Session::Running(running))) = self.sessions.get(who) else {
             return Err(format!("{who} runs nothing"));
         };
-        let question = format!(
-            "SELECT COUNT(*) FROM sys.dm_os_waiting_tasks WHERE session_id = {spid} AND wait_type LIKE N'LCK%'"
-        );
+        let question =
+            format!("SELECT COUNT(*) FROM sys.dm_exec_requests WHERE session_id = {spid} AND wait_type LIKE N'LCK%'");
         let (_, mut observer) = self.connect().await;
         let started = Instant::now();
         while started.elapsed() < PATIENCE {

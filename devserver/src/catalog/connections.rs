@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, Ordering};
-use std::time::Instant;
 
 use parking_lot::Mutex;
 
@@ -17,8 +16,8 @@ pub struct Activity {
     running: AtomicBool,
     transaction_count: AtomicI32,
     isolation: AtomicU8,
-    /// Since when it sleeps in WAITFOR.
-    waits_for: Mutex<Option<Instant>>,
+    /// In WAITFOR.
+    sleeping: AtomicBool,
     /// Closes the client's connection.
     close: Mutex<Option<Box<dyn Fn() + Send>>>,
 }
@@ -45,13 +44,12 @@ impl Activity {
     }
 
     /// WAITFOR begins or has ended.
-    pub fn note_waitfor(&self, since: Option<Instant>) {
-        *self.waits_for.lock() = since;
+    pub fn note_waitfor(&self, sleeping: bool) {
+        self.sleeping.store(sleeping, Ordering::Relaxed);
     }
 
-    /// Since when the session sleeps in WAITFOR.
-    pub fn waits_for(&self) -> Option<Instant> {
-        *self.waits_for.lock()
+    pub fn is_in_waitfor(&self) -> bool {
+        self.sleeping.load(Ordering::Relaxed)
     }
 
     pub fn on_kill(&self, close: impl Fn() + Send + 'static) {
@@ -76,7 +74,6 @@ fn isolation_number(isolation: IsolationLevel) -> u8 {
 /// What was agreed on between client and server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wire {
-    pub tds_version: u32,
     pub packet_size: usize,
     /// All of it, not the login alone.
     pub is_encrypted: bool,

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, Ordering};
 
 use parking_lot::RwLock;
-use uuid::Uuid;
 
 use crate::catalog::catalog::Moment;
 use crate::catalog::release::Release;
@@ -146,7 +145,6 @@ impl DatabaseOptions {
 #[derive(Clone)]
 pub(crate) struct Login {
     pub(crate) id: i32,
-    pub(crate) sid: Arc<[u8]>,
     pub(crate) name: Arc<str>,
     /// `None`: somebody else says who the client is, Windows or an external provider.
     pub(crate) password: Option<Arc<str>>,
@@ -154,7 +152,6 @@ pub(crate) struct Login {
     /// As a member of the server role sysadmin.
     pub(crate) is_administrator: bool,
     pub(crate) created_at: Moment,
-    pub(crate) modified_at: Moment,
 }
 
 impl Server {
@@ -202,18 +199,13 @@ impl Server {
         is_administrator: bool,
     ) {
         let id = self.next_login_id.fetch_add(1, Ordering::Relaxed);
-        // sa is the first one, and its sid is the same everywhere.
-        let sid: Arc<[u8]> = if id == 1 { [1].into() } else { Uuid::new_v4().into_bytes().into() };
-        let now = now_utc();
         self.logins.write().push(Login {
             id,
-            sid,
             name: Arc::clone(name),
             password,
             default_database,
             is_administrator,
-            created_at: now,
-            modified_at: now,
+            created_at: now_utc(),
         });
     }
 }

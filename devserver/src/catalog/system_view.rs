@@ -1,7 +1,7 @@
 //! Catalog views and dynamic management views, computed when they are read.
 
 use crate::catalog::database::Database;
-use crate::catalog::view::column_types::{BIT, CODE, ColumnDescription, INT, NAME, WORD, bit, nvarchar, text};
+use crate::catalog::view::column_types::{ColumnDescription, INT, nvarchar, text};
 use crate::catalog::view::facts::{CatalogView, Facts};
 use crate::catalog::view::{databases, indexes, list, principals, session_activity};
 use crate::storage::{CatalogName, Latch, fold};
@@ -20,9 +20,7 @@ pub enum SystemView {
     ExecConnections,
     Configurations,
     ExecRequests,
-    WaitingTasks,
     Partitions,
-    SystemViews,
 }
 
 /// Those that are no [`CatalogView`], all of them in `sys`.
@@ -36,20 +34,7 @@ const OTHERS: &[(&str, SystemView)] = &[
     ("dm_exec_connections", SystemView::ExecConnections),
     ("configurations", SystemView::Configurations),
     ("dm_exec_requests", SystemView::ExecRequests),
-    ("dm_os_waiting_tasks", SystemView::WaitingTasks),
     ("partitions", SystemView::Partitions),
-    ("system_views", SystemView::SystemViews),
-];
-
-/// Without what only SQL Server knows of them (their numbers and dates).
-const SYSTEM_VIEWS: &[ColumnDescription] = &[
-    ("name", NAME),
-    ("principal_id", INT),
-    ("schema_id", INT),
-    ("parent_object_id", INT),
-    ("type", CODE),
-    ("type_desc", WORD),
-    ("is_ms_shipped", BIT),
 ];
 
 /// Without what nobody asks for of an option.
@@ -68,23 +53,6 @@ fn configurations(database: &Database) -> Vec<Vec<Value>> {
     const MAX_WORKER_THREADS: i32 = 503;
     let threads = Value::variant(SqlType::Int, Value::Int(database.server.product.max_worker_threads));
     vec![vec![Value::Int(MAX_WORKER_THREADS), text("max worker threads"), threads.clone(), threads]]
-}
-
-/// The views that the dev server has.
-///
-/// Source: "sys.system_views" (MicrosoftDocs/sql-docs,
-/// docs/relational-databases/system-catalog-views/sys-system-views-transact-sql.md).
-fn system_views(database: &Database) -> Vec<Vec<Value>> {
-    let catalog = database.catalog.read();
-    let id = |schema: &str| catalog.schema(schema).map_or(Value::Null, |schema| Value::Int(schema.id));
-    let row = |schema: &str, name: &str| {
-        vec![text(name), Value::Null, id(schema), Value::Int(0), text("V "), text("VIEW"), bit(true)]
-    };
-    let listed = list::all().map(|view| match view.schema {
-        "information_schema" => row(view.schema, &view.name.to_uppercase()),
-        schema => row(schema, view.name),
-    });
-    listed.chain(OTHERS.iter().map(|(name, _)| row("sys", name))).collect()
 }
 
 impl SystemView {
@@ -108,8 +76,7 @@ impl SystemView {
             | SystemView::ExecSessions
             | SystemView::ExecConnections
             | SystemView::Configurations
-            | SystemView::ExecRequests
-            | SystemView::WaitingTasks => true,
+            | SystemView::ExecRequests => true,
             SystemView::Catalog(view) => view.schema == "sys" && view.name == "sql_logins",
             _ => false,
         }
@@ -127,9 +94,7 @@ impl SystemView {
             SystemView::ExecConnections => session_activity::EXEC_CONNECTIONS,
             SystemView::Configurations => CONFIGURATIONS,
             SystemView::ExecRequests => session_activity::EXEC_REQUESTS,
-            SystemView::WaitingTasks => session_activity::WAITING_TASKS,
             SystemView::Partitions => indexes::PARTITIONS,
-            SystemView::SystemViews => SYSTEM_VIEWS,
         }
     }
 
@@ -160,14 +125,12 @@ impl SystemView {
             SystemView::DatabasePrincipals => principals::principals(&database.catalog.read().principals),
             SystemView::DatabaseRoleMembers => principals::role_members(&database.catalog.read().principals),
             SystemView::DatabasePermissions => principals::permissions(&database.catalog.read().principals),
-            SystemView::TranLocks => session_activity::tran_locks(database.id, latch),
+            SystemView::TranLocks => session_activity::tran_locks(latch),
             SystemView::ExecSessions => session_activity::exec_sessions(database),
             SystemView::ExecConnections => session_activity::exec_connections(database),
             SystemView::Configurations => configurations(database),
             SystemView::ExecRequests => session_activity::exec_requests(database, latch),
-            SystemView::WaitingTasks => session_activity::waiting_tasks(database, latch),
             SystemView::Partitions => indexes::partitions(latch),
-            SystemView::SystemViews => system_views(database),
         }
     }
 }

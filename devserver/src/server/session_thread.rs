@@ -105,7 +105,7 @@ fn log_in(shared: &Shared, message: &Message, is_encrypted: bool, out: &mut Resp
         out.error(&error);
         SqlError::new(18456, format!("Login failed for user '{}'.", login.request.user)).severity(14)
     })?;
-    session.note_wire(Wire { tds_version: login.tds_version, packet_size: login.packet_size, is_encrypted });
+    session.note_wire(Wire { packet_size: login.packet_size, is_encrypted });
     let version = shared.engine.release().wire_version();
     out.login_accepted(&login, &session.database(), session.spid(), version);
     out.finish();

@@ -1,7 +1,6 @@
 //! A connection's session: what it has, and its place in a database.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use crate::catalog::cancel::CancelHandle;
 use crate::catalog::catalog::Undo;
@@ -176,8 +175,8 @@ impl Session {
         self.activity.on_kill(close);
     }
 
-    pub(crate) fn note_waitfor(&self, since: Option<Instant>) {
-        self.activity.note_waitfor(since);
+    pub(crate) fn note_waitfor(&self, sleeping: bool) {
+        self.activity.note_waitfor(sleeping);
     }
 
     pub(crate) fn note_activity(&self, running: bool) {

@@ -93,7 +93,7 @@ INSERT t VALUES (12);
 --- c rows RangeI-N,WAIT
 SELECT request_mode, request_status FROM sys.dm_tran_locks WHERE request_status = N'WAIT';
 --- c rows LCK_M_RIn_NL
-SELECT wait_type FROM sys.dm_os_waiting_tasks;
+SELECT wait_type FROM sys.dm_exec_requests WHERE blocking_session_id <> 0;
 --- a
 COMMIT TRANSACTION;
 --- b resumes

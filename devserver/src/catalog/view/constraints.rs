@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::catalog::constraint::constraints;
 use crate::catalog::normal_form::{shown_condition, shown_expression};
-use crate::catalog::view::column_types::{BIT, CODE, INT, NAME, TEXT, TINY, WHEN, WORD, bit, object_columns, text};
+use crate::catalog::view::column_types::{BIT, CODE, INT, NAME, TEXT, WHEN, WORD, bit, object_columns, text};
 use crate::catalog::view::facts::{CatalogView, Facts};
 use crate::catalog::view::tables::object_row;
 use crate::storage::TableSchema;
@@ -14,7 +14,7 @@ pub(crate) static VIEWS: &[CatalogView] = &[
     CatalogView {
         schema: "sys",
         name: "key_constraints",
-        columns: object_columns!(("unique_index_id", INT), ("is_system_named", BIT), ("is_enforced", BIT)),
+        columns: object_columns!(("unique_index_id", INT), ("is_system_named", BIT)),
         rows: key_constraints,
     },
     CatalogView {
@@ -44,9 +44,7 @@ pub(crate) static VIEWS: &[CatalogView] = &[
             ("is_disabled", BIT),
             ("is_not_for_replication", BIT),
             ("is_not_trusted", BIT),
-            ("delete_referential_action", TINY),
             ("delete_referential_action_desc", WORD),
-            ("update_referential_action", TINY),
             ("update_referential_action_desc", WORD),
             ("is_system_named", BIT),
         ),
@@ -98,7 +96,7 @@ fn key_constraints(facts: &Facts<'_>) -> Vec<Vec<Value>> {
     let rows = constraint_rows(facts, &["PK", "UQ"]).into_iter().map(|(table, name, mut row)| {
         let index = table.index_named(&name);
         row.push(index.map_or(Value::Null, |index| Value::Int(i32::from(index.id))));
-        row.extend([is_system_named(&name), bit(true)]);
+        row.push(is_system_named(&name));
         row
     });
     rows.collect()
@@ -148,9 +146,7 @@ fn foreign_keys(facts: &Facts<'_>) -> Vec<Vec<Value>> {
             bit(key.disabled),
             bit(false),
             bit(key.not_trusted),
-            Value::TinyInt(u8::from(key.cascades)),
             text(if key.cascades { "CASCADE" } else { "NO_ACTION" }),
-            Value::TinyInt(u8::from(key.cascades_updates)),
             text(if key.cascades_updates { "CASCADE" } else { "NO_ACTION" }),
             is_system_named(&name),
         ]);

@@ -40,7 +40,6 @@ pub(crate) static VIEWS: &[CatalogView] = &[
             ("type", CODE),
             ("type_desc", WORD),
             ("is_default", BIT),
-            ("is_system", BIT),
             ("function_id", INT),
         ],
         // Nobody can make one.
@@ -54,11 +53,8 @@ pub(crate) static VIEWS: &[CatalogView] = &[
             ("function_id", INT),
             ("type", CODE),
             ("type_desc", WORD),
-            ("fanout", INT),
             ("boundary_value_on_right", BIT),
-            ("is_system", BIT),
             ("create_date", WHEN),
-            ("modify_date", WHEN),
         ],
         rows: |_| Vec::new(),
     },
@@ -67,7 +63,6 @@ pub(crate) static VIEWS: &[CatalogView] = &[
         name: "partition_parameters",
         columns: &[
             ("function_id", INT),
-            ("parameter_id", INT),
             ("system_type_id", TINY),
             ("max_length", SqlType::SmallInt),
             ("precision", TINY),
@@ -80,7 +75,7 @@ pub(crate) static VIEWS: &[CatalogView] = &[
     CatalogView {
         schema: "sys",
         name: "partition_range_values",
-        columns: &[("function_id", INT), ("boundary_id", INT), ("parameter_id", INT), ("value", SqlType::Variant)],
+        columns: &[("function_id", INT), ("boundary_id", INT), ("value", SqlType::Variant)],
         rows: |_| Vec::new(),
     },
 ];

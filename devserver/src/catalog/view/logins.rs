@@ -2,7 +2,7 @@
 
 use crate::catalog::view::column_types::{BIT, INT, NAME, WHEN, WORD, bit, date, text};
 use crate::catalog::view::facts::{CatalogView, Facts};
-use crate::value::{Length, SqlType, Value};
+use crate::value::{SqlType, Value};
 
 pub(crate) static VIEWS: &[CatalogView] = &[CatalogView {
     schema: "sys",
@@ -10,15 +10,10 @@ pub(crate) static VIEWS: &[CatalogView] = &[CatalogView {
     columns: &[
         ("name", NAME),
         ("principal_id", INT),
-        ("sid", SqlType::VarBinary(Length::Limit(85))),
         ("type", SqlType::Char(1)),
         ("type_desc", WORD),
         ("is_disabled", BIT),
         ("create_date", WHEN),
-        ("modify_date", WHEN),
-        ("default_database_name", NAME),
-        ("default_language_name", NAME),
-        ("credential_id", INT),
     ],
     rows: sql_logins,
 }];
@@ -27,19 +22,7 @@ pub(crate) static VIEWS: &[CatalogView] = &[CatalogView {
 fn sql_logins(facts: &Facts<'_>) -> Vec<Vec<Value>> {
     let logins = facts.database.server.logins.read();
     let rows = logins.iter().filter(|login| login.password.is_some()).map(|login| {
-        vec![
-            text(&login.name),
-            Value::Int(login.id),
-            Value::Bytes(login.sid.clone()),
-            text("S"),
-            text("SQL_LOGIN"),
-            bit(false),
-            date(login.created_at),
-            date(login.modified_at),
-            text(&login.default_database),
-            text("us_english"),
-            Value::Null,
-        ]
+        vec![text(&login.name), Value::Int(login.id), text("S"), text("SQL_LOGIN"), bit(false), date(login.created_at)]
     });
     rows.collect()
 }

@@ -25,15 +25,7 @@ pub(crate) static VIEWS: &[CatalogView] = &[
     CatalogView {
         schema: "sys",
         name: "sql_modules",
-        columns: &[
-            ("object_id", INT),
-            ("definition", TEXT),
-            ("uses_ansi_nulls", BIT),
-            ("uses_quoted_identifier", BIT),
-            ("is_schema_bound", BIT),
-            ("null_on_null_input", BIT),
-            ("execute_as_principal_id", INT),
-        ],
+        columns: &[("object_id", INT), ("definition", TEXT)],
         rows: sql_modules,
     },
     CatalogView {
@@ -68,9 +60,6 @@ const PARAMETER_COLUMNS: &[ColumnDescription] = &[
     ("precision", TINY),
     ("scale", TINY),
     ("is_output", BIT),
-    ("is_cursor_ref", BIT),
-    ("has_default_value", BIT),
-    ("is_readonly", BIT),
     ("is_nullable", BIT),
 ];
 
@@ -100,16 +89,16 @@ pub(crate) fn routines<'f>(
 fn parameters(facts: &Facts<'_>) -> Vec<Vec<Value>> {
     let mut rows = Vec::new();
     for (object, parameters, returns) in routines(facts) {
-        let result = returns.map(|ty| (Arc::from(""), Some(ty), 0, true, false, 0));
+        let result = returns.map(|ty| (Arc::from(""), Some(ty), 0, true, 0));
         let own = parameters.iter().enumerate().map(|(position, parameter)| {
             let (ty, type_id) = match &parameter.ty {
                 VariableType::Scalar(ty) => (Some(*ty), i32::from(type_number(*ty))),
                 VariableType::TableType { user_type, .. } => (None, user_type.id),
                 VariableType::Table(_) => (None, 0),
             };
-            (Arc::clone(&parameter.name), ty, position as i32 + 1, parameter.output, ty.is_none(), type_id)
+            (Arc::clone(&parameter.name), ty, position as i32 + 1, parameter.output, type_id)
         });
-        for (name, ty, position, output, read_only, type_id) in result.into_iter().chain(own) {
+        for (name, ty, position, output, type_id) in result.into_iter().chain(own) {
             let (length, precision, scale) = ty.map_or((-1, 0, 0), SqlType::facts);
             let number = ty.map_or(243, type_number);
             rows.push(vec![
@@ -122,10 +111,6 @@ fn parameters(facts: &Facts<'_>) -> Vec<Vec<Value>> {
                 Value::TinyInt(precision),
                 Value::TinyInt(scale),
                 bit(output),
-                bit(false),
-                // SQL Server knows this of CLR modules only.
-                bit(false),
-                bit(read_only),
                 bit(true),
             ]);
         }
@@ -145,20 +130,8 @@ pub(crate) fn definition(object: &Object) -> Option<&Arc<str>> {
 }
 
 fn sql_modules(facts: &Facts<'_>) -> Vec<Vec<Value>> {
-    let mut rows = Vec::new();
-    for object in facts.catalog.objects() {
-        let Some(definition) = definition(object) else { continue };
-        rows.push(vec![
-            Value::Int(object.id()),
-            text(definition),
-            bit(true),
-            bit(true),
-            bit(false),
-            bit(false),
-            Value::Null,
-        ]);
-    }
-    rows
+    let texts = facts.catalog.objects().filter_map(|object| Some((object.id(), definition(object)?)));
+    texts.map(|(id, definition)| vec![Value::Int(id), text(definition)]).collect()
 }
 
 fn triggers(facts: &Facts<'_>) -> Vec<Vec<Value>> {

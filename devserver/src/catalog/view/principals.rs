@@ -1,7 +1,7 @@
 //! Users, roles, their members, and permissions.
 
 use crate::catalog::principal::{DBO_USER, PrincipalKind, Principals, SecurableId};
-use crate::catalog::view::column_types::{ColumnDescription, NAME, WORD, bit, text};
+use crate::catalog::view::column_types::{ColumnDescription, NAME, WORD, text};
 use crate::value::{SqlType, Value};
 
 pub const PRINCIPALS: &[ColumnDescription] = &[
@@ -11,7 +11,6 @@ pub const PRINCIPALS: &[ColumnDescription] = &[
     ("type_desc", WORD),
     ("default_schema_name", NAME),
     ("owning_principal_id", SqlType::Int),
-    ("is_fixed_role", SqlType::Bit),
 ];
 
 pub const ROLE_MEMBERS: &[ColumnDescription] =
@@ -32,9 +31,9 @@ pub const PERMISSIONS: &[ColumnDescription] = &[
 pub fn principals(principals: &Principals) -> Vec<Vec<Value>> {
     let mut rows = Vec::new();
     for principal in principals.all() {
-        let (code, description, default_schema, fixed) = match &principal.kind {
-            PrincipalKind::User { default_schema, .. } => ("S", "SQL_USER", text(default_schema), false),
-            PrincipalKind::Role { fixed } => ("R", "DATABASE_ROLE", Value::Null, *fixed),
+        let (code, description, default_schema) = match &principal.kind {
+            PrincipalKind::User { default_schema, .. } => ("S", "SQL_USER", text(default_schema)),
+            PrincipalKind::Role { .. } => ("R", "DATABASE_ROLE", Value::Null),
         };
         rows.push(vec![
             text(&principal.name),
@@ -43,7 +42,6 @@ pub fn principals(principals: &Principals) -> Vec<Vec<Value>> {
             text(description),
             default_schema,
             if principal.is_role() { Value::Int(DBO_USER) } else { Value::Null },
-            bit(fixed && principal.id != 0),
         ]);
     }
     rows

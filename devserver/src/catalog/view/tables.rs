@@ -21,27 +21,15 @@ pub(crate) static VIEWS: &[CatalogView] = &[
         schema: "sys",
         name: "tables",
         columns: object_columns!(
-            ("max_column_id_used", INT),
-            ("uses_ansi_nulls", BIT),
             ("lock_escalation", TINY),
             ("lock_escalation_desc", WORD),
-            ("is_filetable", BIT),
             ("is_memory_optimized", BIT),
             ("temporal_type", TINY),
-            ("temporal_type_desc", WORD),
             ("history_table_id", INT),
-            ("is_external", BIT),
-            ("is_node", BIT),
-            ("is_edge", BIT),
         ),
         rows: tables,
     },
-    CatalogView {
-        schema: "sys",
-        name: "views",
-        columns: object_columns!(("has_opaque_metadata", BIT), ("with_check_option", BIT)),
-        rows: views,
-    },
+    CatalogView { schema: "sys", name: "views", columns: object_columns!(), rows: views },
     CatalogView { schema: "sys", name: "columns", columns: COLUMN_COLUMNS, rows: columns },
     CatalogView { schema: "sys", name: "all_columns", columns: COLUMN_COLUMNS, rows: columns },
     CatalogView {
@@ -63,16 +51,7 @@ pub(crate) static VIEWS: &[CatalogView] = &[
     CatalogView {
         schema: "sys",
         name: "security_predicates",
-        columns: &[
-            ("object_id", INT),
-            ("security_predicate_id", INT),
-            ("target_object_id", INT),
-            ("predicate_definition", TEXT),
-            ("predicate_type", INT),
-            ("predicate_type_desc", WORD),
-            ("operation", INT),
-            ("operation_desc", WORD),
-        ],
+        columns: &[("object_id", INT), ("target_object_id", INT), ("operation", INT)],
         // There are no security policies.
         rows: |_| Vec::new(),
     },
@@ -93,16 +72,7 @@ pub(crate) static VIEWS: &[CatalogView] = &[
     CatalogView {
         schema: "sys",
         name: "sysobjects",
-        columns: &[
-            ("name", NAME),
-            ("id", INT),
-            ("xtype", CODE),
-            ("uid", SqlType::SmallInt),
-            ("parent_obj", INT),
-            ("crdate", WHEN),
-            ("type", CODE),
-            ("category", INT),
-        ],
+        columns: &[("name", NAME), ("id", INT), ("xtype", CODE), ("uid", SqlType::SmallInt), ("type", CODE)],
         rows: sysobjects,
     },
 ];
@@ -212,20 +182,7 @@ fn tables(facts: &Facts<'_>) -> Vec<Vec<Value>> {
             LockEscalation::Auto => (2, "AUTO"),
         };
         let mut row = table_row(facts, table);
-        row.extend([
-            Value::Int(table.columns.len() as i32),
-            bit(true),
-            Value::TinyInt(escalation),
-            text(escalation_name),
-            bit(false),
-            bit(false),
-            Value::TinyInt(0),
-            text("NON_TEMPORAL_TABLE"),
-            Value::Null,
-            bit(false),
-            bit(false),
-            bit(false),
-        ]);
+        row.extend([Value::TinyInt(escalation), text(escalation_name), bit(false), Value::TinyInt(0), Value::Null]);
         row
     });
     rows.collect()
@@ -239,12 +196,7 @@ pub(crate) fn all_views<'f>(facts: &'f Facts<'_>) -> impl Iterator<Item = (&'f O
 }
 
 fn views(facts: &Facts<'_>) -> Vec<Vec<Value>> {
-    let rows = all_views(facts).map(|(object, _)| {
-        let mut row = catalog_row(facts, object);
-        row.extend([bit(false), bit(false)]);
-        row
-    });
-    rows.collect()
+    all_views(facts).map(|(object, _)| catalog_row(facts, object)).collect()
 }
 
 // Columns and indexes
@@ -332,14 +284,8 @@ fn sysobjects(facts: &Facts<'_>) -> Vec<Vec<Value>> {
             Value::Int(schema) => Value::SmallInt(schema as i16),
             _ => Value::Null,
         };
-        let (kind, category) = match row[5].as_str() {
-            Some("PK" | "UQ") => (text("K "), Value::Null),
-            // What has neither constraints nor an identity column, and is not published.
-            Some("P " | "V " | "FN" | "IF") => (row[5].clone(), Value::Int(0)),
-            // What it is for tables is not documented.
-            _ => (row[5].clone(), Value::Null),
-        };
-        vec![row[0].clone(), row[1].clone(), row[5].clone(), uid, row[4].clone(), row[7].clone(), kind, category]
+        let kind = if matches!(row[5].as_str(), Some("PK" | "UQ")) { text("K ") } else { row[5].clone() };
+        vec![row[0].clone(), row[1].clone(), row[5].clone(), uid, kind]
     });
     rows.collect()
 }

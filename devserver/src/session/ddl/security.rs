@@ -12,7 +12,6 @@ use crate::storage::fold;
 use crate::tsql::ast::{
     CreateUser, DropKind, ObjectName, Permission, PermissionAction, Securable, SecurableClass, UserSource,
 };
-use crate::value::now_utc;
 
 /// What a permission in GRANT, DENY or REVOKE is on, with its name for messages.
 struct ResolvedSecurable {
@@ -282,7 +281,6 @@ impl Session {
         match login {
             Some(login) if self.is_administrator() => {
                 login.password = Some(Arc::clone(password));
-                login.modified_at = now_utc();
                 Ok(())
             }
             _ => Err(SqlError::new(

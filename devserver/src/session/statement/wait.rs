@@ -14,12 +14,12 @@ impl Session {
         let duration = Duration::from_nanos(time_of_day(delay, ty)? * 100);
         let now = Instant::now();
         let mut nothing = Activation::default();
-        self.note_waitfor(Some(now));
+        self.note_waitfor(true);
         let slept = self.with_run(Uses::Database, &mut nothing, |run| {
             let storage = run.storage()?;
             storage.latch.wait_until(&storage.tx, now + duration)
         });
-        self.note_waitfor(None);
+        self.note_waitfor(false);
         slept
     }
 }

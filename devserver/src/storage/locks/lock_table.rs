@@ -8,7 +8,6 @@
 
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
-use std::time::Instant;
 
 use rustc_hash::FxHashMap;
 
@@ -33,7 +32,6 @@ pub(super) struct Wait {
     pub(super) priority: i8,
     /// What a rollback of the transaction would have to undo.
     pub(super) undo_length: usize,
-    pub(super) since: Instant,
 }
 
 #[derive(Debug)]
@@ -141,17 +139,6 @@ impl LockTable {
             None => true,
             Some(lock) => lock.can_grant(slot, LockOwner::Transaction, mode),
         }
-    }
-
-    /// Whether anybody holds the resource in any mode.
-    pub(crate) fn is_held(&self, resource: Resource) -> bool {
-        self.locks.contains_key(&resource)
-    }
-
-    /// Whether anybody holds a table in a mode under which changes of it need no locks of their own.
-    pub(crate) fn is_held_exclusively(&self, table: Resource) -> bool {
-        let is_whole = |mode: LockMode| matches!(mode, LockMode::Exclusive | LockMode::SchemaModification);
-        self.locks.get(&table).is_some_and(|lock| lock.holders().any(|holder| is_whole(holder.mode)))
     }
 
     /// The mode in which the owner holds the resource.

@@ -1,7 +1,6 @@
 //! The lock table as it is shown: every lock, and who waits for whom.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use super::lock::Slot;
 use super::lock_table::{LockTable, WaitStatus};
@@ -34,9 +33,7 @@ pub struct WaitInfo {
     pub spid: i32,
     /// The first of those it waits for.
     pub blocking_spid: Option<i32>,
-    pub resource: Resource,
     pub mode: LockMode,
-    pub since: Instant,
 }
 
 impl LockTable {
@@ -78,9 +75,7 @@ impl LockTable {
             waits.push(WaitInfo {
                 spid: session.handle.spid(),
                 blocking_spid: blocker.map(|blocker| blocker.handle.spid()),
-                resource: wait.resource,
                 mode: me.mode,
-                since: wait.since,
             });
         }
         waits

@@ -138,8 +138,7 @@ impl LockTable {
         let position =
             if converting { queue.iter().take_while(|waiter| waiter.converting).count() } else { queue.len() };
         queue.insert(position, waiter);
-        self.session(slot).wait =
-            Some(Wait { resource, status: WaitStatus::Waiting, priority, undo_length, since: Instant::now() });
+        self.session(slot).wait = Some(Wait { resource, status: WaitStatus::Waiting, priority, undo_length });
         self.resolve_deadlocks(slot);
     }
 
