@@ -103,7 +103,7 @@ const LOOK: &str =
 
 async fn work_off(order: ClaimOrder, jobs: u32) {
     let server = DevServer::start().await.unwrap();
-    server.faults().keep_ghosts(true);
+    server.faults().keep_ghosts();
     let fixture = Fixture::on(&server, "ghosts", QueueOptions::default().claim_order(order)).await;
     fixture.queue.enqueue_many(&numbers(jobs)).await.unwrap();
     let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).start().await.expect("it starts");
@@ -149,7 +149,7 @@ async fn nor_after_a_million_jobs() {
 /// Where the newest go first, ghosts gather above the jobs that wait, and above jobs that came later and wait, too.
 async fn pile_up(jobs: u32) {
     let server = DevServer::start().await.unwrap();
-    server.faults().keep_ghosts(true);
+    server.faults().keep_ghosts();
     let options = QueueOptions::default().claim_order(ClaimOrder::Lifo);
     let fixture = Fixture::on(&server, "pile", options).await;
     let mut claimer = Claimer::register(&fixture).await;
@@ -204,7 +204,7 @@ async fn nor_over_a_million_of_them_above_jobs_that_wait() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_commits_below_the_mark_is_found_by_the_next_sweep() {
     let server = DevServer::start().await.unwrap();
-    server.faults().keep_ghosts(true);
+    server.faults().keep_ghosts();
     let fixture = Fixture::on(&server, "late", QueueOptions::default()).await;
     let mut producer = fixture.session().await;
     producer.sql("BEGIN TRANSACTION; EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'late'").await;
@@ -237,7 +237,7 @@ async fn a_mark_that_was_lowered_more_often_than_32_bits_count_is_lowered_and_sw
 /// Scheduled jobs that became ready long ago, at the head of the index in which promote looks.
 async fn promote_off(jobs: u32) {
     let server = DevServer::start().await.unwrap();
-    server.faults().keep_ghosts(true);
+    server.faults().keep_ghosts();
     let fixture = Fixture::on(&server, "scheduled", QueueOptions::default()).await;
     let delayed = |job: NewJob| job.delay(std::time::Duration::from_secs(60));
     let all: Vec<_> = numbers(jobs).into_iter().map(delayed).collect();
@@ -286,7 +286,7 @@ async fn nor_over_a_million_of_them() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_under_a_limit_does_not_count_over_the_claims_before_it() {
     let server = DevServer::start().await.unwrap();
-    server.faults().keep_ghosts(true);
+    server.faults().keep_ghosts();
     let fixture = Fixture::on(&server, "limited", QueueOptions::default().max_running(5)).await;
     let mut session = fixture.session().await;
     let mut claimer = Claimer::register(&fixture).await;
@@ -315,7 +315,7 @@ async fn a_claim_under_a_limit_does_not_count_over_the_claims_before_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_limit_is_used_up_and_never_exceeded_in_any_sequence() {
     let server = DevServer::start().await.unwrap();
-    server.faults().keep_ghosts(true);
+    server.faults().keep_ghosts();
     let mut clock = 0;
     for seed in 0..6 {
         let options = || QueueOptions::default().max_attempts(1_000);
@@ -388,7 +388,7 @@ async fn a_limit_is_used_up_and_never_exceeded_in_any_sequence() {
 /// One group with all the jobs, and as many events as jobs.
 async fn take_turns(jobs: u32) {
     let server = DevServer::start().await.unwrap();
-    server.faults().keep_ghosts(true);
+    server.faults().keep_ghosts();
     let fixture = Fixture::on(&server, "turns", QueueOptions::default()).await;
     let mut session = fixture.session().await;
     let enqueue = "EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'1', @group_key = N'g'";
@@ -502,7 +502,7 @@ async fn a_sweep_that_is_given_up_puts_the_next_off() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_finds_what_was_put_back_or_committed_below_the_mark() {
     let server = DevServer::start().await.unwrap();
-    server.faults().keep_ghosts(true);
+    server.faults().keep_ghosts();
     let fixture = Fixture::on(&server, "below", QueueOptions::default()).await;
     let mut producer = fixture.session().await;
     producer.sql("BEGIN TRANSACTION; EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'\"late\"'").await;
@@ -543,7 +543,7 @@ async fn a_job_that_a_sweep_finds_in_a_gap_lowers_no_other_priority_s_mark() {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_job_is_missed_in_any_sequence() {
     let server = DevServer::start().await.unwrap();
-    server.faults().keep_ghosts(true);
+    server.faults().keep_ghosts();
     for seed in 0..12 {
         let order = [ClaimOrder::Fifo, ClaimOrder::Lifo, ClaimOrder::Lifo][seed as usize % 3];
         let options = QueueOptions::default().max_attempts(1_000).claim_order(order);

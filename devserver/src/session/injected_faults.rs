@@ -81,18 +81,18 @@ impl Faults {
     /// Lets committed deletes leave their index entries and rows behind as ghosts, as SQL Server does until its cleaner
     /// has passed: nobody sees them, but every scan and seek reads over them ([`crate::DevServer::entries_read`] counts
     /// them). So it is where the cleaner does not keep up, or is held back by a long snapshot or a readable secondary.
-    /// Switching it off takes the ghosts away. Off at first: a commit cleans up at once.
+    /// Without this a commit cleans up at once.
     ///
     /// The rows of a heap and what `#temp` tables and table variables hold leave no ghosts.
     ///
     /// Source: "Ghost cleanup process guide" (MicrosoftDocs/sql-docs,
     /// docs/relational-databases/ghost-record-cleanup-process-guide.md).
-    pub fn keep_ghosts(&self, keep: bool) {
+    pub fn keep_ghosts(&self) {
         let mut ghosts = self.ghosts.write();
-        ghosts.keep = keep;
+        ghosts.keep = true;
         ghosts.databases.retain(|database| database.strong_count() > 0);
         for database in ghosts.databases.iter().filter_map(Weak::upgrade) {
-            database.storage.keep_ghosts(keep);
+            database.storage.keep_ghosts();
         }
     }
 
@@ -121,7 +121,9 @@ impl Faults {
     /// A database is there from now on.
     pub(crate) fn add_database(&self, database: &Arc<Database>) {
         let mut ghosts = self.ghosts.write();
-        database.storage.keep_ghosts(ghosts.keep);
+        if ghosts.keep {
+            database.storage.keep_ghosts();
+        }
         ghosts.databases.push(Arc::downgrade(database));
     }
 

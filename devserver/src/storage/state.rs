@@ -5,9 +5,8 @@ use std::collections::HashMap;
 use rustc_hash::FxHashMap;
 
 use super::catalog_name::ChangedName;
-use super::key::Key;
 use super::locks::lock_table::LockTable;
-use super::locks::resource::{IndexId, ObjectId};
+use super::locks::resource::ObjectId;
 use super::schema::{Lifetime, TableSchema, fold};
 use super::table::Table;
 use super::versions::VersionStore;
@@ -33,19 +32,10 @@ pub(super) struct State {
     pub(super) allow_snapshot: bool,
     /// There while one of the two is on.
     pub(super) versions: Option<Box<VersionStore>>,
-    pub(super) ghosts: KeptGhosts,
+    /// Committed deletes leave ghosts: see `ghosts.rs`.
+    pub(super) keep_ghosts: bool,
     /// By scans, ghosts included.
     pub(super) entries_read: u64,
-}
-
-/// Where ghosts are kept, and which wait for a lock to go.
-#[derive(Debug, Default)]
-pub(super) struct KeptGhosts {
-    pub(super) keep: bool,
-    /// It was on at some time, so that there may be some.
-    pub(super) ever: bool,
-    /// Those that were locked when they were to go.
-    pub(super) locked: Vec<(ObjectId, IndexId, Key)>,
 }
 
 impl State {
@@ -61,7 +51,7 @@ impl State {
             name: name.to_string(),
             allow_snapshot: false,
             versions: None,
-            ghosts: KeptGhosts::default(),
+            keep_ghosts: false,
             entries_read: 0,
         }
     }
@@ -82,7 +72,7 @@ impl State {
             row_version: self.row_version,
             allow_snapshot: self.allow_snapshot,
             versions: self.versions.is_some().then(Box::default),
-            ghosts: KeptGhosts { locked: Vec::new(), ..self.ghosts },
+            keep_ghosts: self.keep_ghosts,
             ..State::new(name)
         })
     }

@@ -218,7 +218,6 @@ impl Latch<'_> {
         state.remove_ghosts(&tx.undo);
         state.forget_drops(&tx.undo);
         state.locks.release_all(tx.slot, LockOwner::Transaction);
-        state.clean_locked_ghosts();
         self.forget_changed_names(&tx);
     }
 
@@ -228,7 +227,6 @@ impl Latch<'_> {
         self.end_versions(&mut tx, false);
         let state = self.state();
         state.locks.release_all(tx.slot, LockOwner::Transaction);
-        state.clean_locked_ghosts();
         self.forget_changed_names(&tx);
     }
 }

@@ -67,7 +67,6 @@ impl State {
                 }
             }
             change => {
-                self.note_undone(table, &change);
                 if let Some(table) = self.tables.get_mut(&table) {
                     table.undo(change);
                 }

@@ -240,11 +240,11 @@ impl Workload {
         }
     }
 
-    /// `ghosts`: they are kept now and then, which must change nothing of what follows.
+    /// `ghosts`: they are kept from some time on, which must change nothing of what follows.
     fn run(mut self, ghosts: bool) -> Totals {
         for _ in 0..STATEMENTS {
             if ghosts && self.random.u8(..10) == 0 {
-                self.engine.faults.keep_ghosts(self.random.bool());
+                self.engine.faults.keep_ghosts();
             }
             let idle: Vec<usize> = (0..SESSIONS).filter(|&number| !self.workers[number].running).collect();
             let number = idle[self.random.usize(..idle.len())];
