@@ -28,7 +28,7 @@ impl Binder<'_> {
     /// The foreign keys that a statement has to look after.
     pub fn bind_foreign_keys(&mut self, schema: &Arc<TableSchema>, changes: Changes<'_>) -> SqlResult<ForeignKeys> {
         let mut keys = ForeignKeys::default();
-        for key in schema.foreign_keys.iter().filter(|key| !key.disabled) {
+        for key in &schema.foreign_keys {
             let reference = self.bind_reference(schema, key)?;
             if changes.inserts || reference.columns.iter().any(|column| changes.updates.contains(column)) {
                 keys.references.push(reference);
@@ -38,9 +38,6 @@ impl Binder<'_> {
             return Ok(keys);
         }
         for (child, key) in referring_keys(self.latch, schema) {
-            if key.disabled {
-                continue;
-            }
             let child = self.latch.schema_seen_by(self.state.spid, child.id).map_or(child, Arc::clone);
             let columns = ordinals(schema, &key.referenced_columns)?;
             if !changes.deletes && !columns.iter().any(|column| changes.updates.contains(column)) {

@@ -68,7 +68,6 @@ pub fn foreign_keys(
             referenced_columns,
             cascades: *cascades,
             cascades_updates: *cascades_updates,
-            disabled: false,
             not_trusted: false,
         };
         if !partner.indexes.iter().any(|index| serves(&partner, index, &key)) {

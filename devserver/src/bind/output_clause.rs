@@ -107,7 +107,7 @@ impl Binder<'_> {
                     if table.schema.lifetime == Lifetime::Permanent {
                         self.need("INSERT", &Arc::clone(&table.schema));
                     }
-                    if let Some(check) = table.schema.checks.iter().find(|check| !check.disabled) {
+                    if let Some(check) = table.schema.checks.first() {
                         return Err(SqlError::new(
                             333,
                             format!(

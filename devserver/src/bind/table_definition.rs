@@ -384,7 +384,7 @@ pub fn add_constraints(
                     Some(name) => Arc::clone(name),
                     None => generated_name("CK", &schema.name, &schema.checks.len().to_string()),
                 };
-                schema.checks.push(Check { name, text: Arc::clone(text), disabled: false, not_trusted: false });
+                schema.checks.push(Check { name, text: Arc::clone(text), not_trusted: false });
             }
             // See `foreign_key_ddl`.
             ConstraintKind::ForeignKey { .. } => {}

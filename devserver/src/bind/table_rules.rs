@@ -42,7 +42,7 @@ impl Binder<'_> {
             });
         }
         let mut checks = Vec::with_capacity(schema.checks.len());
-        for check in schema.checks.iter().filter(|check| !check.disabled) {
+        for check in &schema.checks {
             checks.push((Arc::clone(&check.name), self.bind_check(&parse_predicate(&check.text)?)?));
         }
         let ordinals = |is_meant: &dyn Fn(&Column) -> bool| -> Vec<usize> {

@@ -61,19 +61,6 @@ impl Latch<'_> {
         Ok(())
     }
 
-    /// Takes all rows away and sets the identity counter back.
-    ///
-    /// # Errors
-    ///
-    /// As [`Latch::lock_table`].
-    pub fn truncate_table(&mut self, tx: &mut Transaction, table: ObjectId) -> SqlResult<()> {
-        let schema = self.lock_for_change(tx, table)?;
-        let storage = self.table_mut(table)?;
-        let before = std::mem::replace(storage, Table::new(Arc::clone(&schema)));
-        tx.record(schema.lifetime, table, Change::Truncated(Box::new(before)));
-        Ok(())
-    }
-
     /// Adds a column at the end. The rows that are there read as having `value_when_absent` in it.
     ///
     /// # Errors

@@ -57,8 +57,6 @@ pub struct NamedText {
 pub struct Check {
     pub name: Arc<str>,
     pub text: Arc<str>,
-    /// `NOCHECK CONSTRAINT`: new rows are not looked at.
-    pub disabled: bool,
     /// Rows came in that nobody has looked at.
     pub not_trusted: bool,
 }
@@ -76,8 +74,6 @@ pub struct ForeignKey {
     pub cascades: bool,
     /// Whoever changes a key changes the rows that refer to it.
     pub cascades_updates: bool,
-    /// `NOCHECK CONSTRAINT`: nothing is looked at.
-    pub disabled: bool,
     /// Rows came in that nobody has looked at.
     pub not_trusted: bool,
 }

@@ -84,18 +84,6 @@ COMMIT TRANSACTION;
 --- c resumes rows 2
 --- d resumes rows 1
 
---- scenario TRUNCATE TABLE keeps everybody out until it is committed
---- source docs/t-sql/statements/truncate-table-transact-sql.md, Remarks
---- setup
-CREATE TABLE t (id int NOT NULL PRIMARY KEY); INSERT t VALUES (1);
---- a
-BEGIN TRANSACTION; TRUNCATE TABLE t;
---- b blocks
-SELECT id FROM t WITH (NOLOCK);
---- a
-ROLLBACK TRANSACTION;
---- b resumes rows 1
-
 --- scenario locks of one session as the views show them
 --- source docs/relational-databases/system-dynamic-management-views/sys-dm-tran-locks-transact-sql.md, Examples
 --- setup

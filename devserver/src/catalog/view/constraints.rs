@@ -107,7 +107,7 @@ fn check_constraints(facts: &Facts<'_>) -> Vec<Vec<Value>> {
     for (table, name, mut row) in constraint_rows(facts, &["C "]) {
         let Some(check) = table.checks.iter().find(|check| check.name == name) else { continue };
         row.extend([
-            bit(check.disabled),
+            bit(false),
             bit(false),
             bit(check.not_trusted),
             Value::Int(0),
@@ -143,7 +143,7 @@ fn foreign_keys(facts: &Facts<'_>) -> Vec<Vec<Value>> {
         let Some(key) = table.foreign_keys.iter().find(|key| key.name == name) else { continue };
         row.extend([
             Value::Int(key.referenced.unwrap_or(table.id)),
-            bit(key.disabled),
+            bit(false),
             bit(false),
             bit(key.not_trusted),
             text(if key.cascades { "CASCADE" } else { "NO_ACTION" }),

@@ -3,7 +3,6 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use crate::catalog::object::Procedure;
 use crate::catalog::parameter::{Parameter, VariableType};
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
@@ -48,25 +47,54 @@ pub struct Returned {
     pub outputs: Vec<(usize, Value, SqlType)>,
 }
 
+/// What the arguments are for.
+pub(crate) enum Called<'a> {
+    /// A procedure of this name.
+    Procedure(&'a str),
+    /// The text of sp_executesql and its like, with this list of parameters.
+    Text(&'a str),
+}
+
+impl Called<'_> {
+    fn name(&self) -> &str {
+        match self {
+            Called::Procedure(name) => name,
+            Called::Text(_) => "",
+        }
+    }
+
+    /// 201 or 8178.
+    fn lacks(&self, parameter: &Parameter) -> SqlError {
+        let parameter = &parameter.name;
+        match self {
+            Called::Procedure(name) => {
+                let message =
+                    format!("Procedure or function '{name}' expects parameter '{parameter}', which was not supplied.");
+                SqlError::new(201, message).state(4)
+            }
+            Called::Text(declared) => SqlError::new(
+                8178,
+                format!(
+                    "The parameterized query '({declared})' expects the parameter '{parameter}', which was not supplied."
+                ),
+            ),
+        }
+    }
+}
+
 impl Session {
     /// Gives the parameters their values: 201, 8144, 8145, 8146, 119, 8162.
     pub(crate) fn bind_arguments(
         &mut self,
-        procedure: &Procedure,
-        arguments: &[PassedArgument],
-    ) -> SqlResult<Activation> {
-        self.bind_arguments_of(&procedure.name, &procedure.parameters, arguments)
-    }
-
-    /// The same for a procedure or function of this name.
-    pub(crate) fn bind_arguments_of(
-        &mut self,
-        called: &str,
+        called: &Called<'_>,
         parameters: &[Parameter],
         arguments: &[PassedArgument],
     ) -> SqlResult<Activation> {
         if parameters.is_empty() && !arguments.is_empty() {
-            let message = format!("Procedure {} has no parameters and arguments were supplied.", called);
+            let Called::Procedure(name) = called else {
+                return Err(SqlError::not_supported("arguments of a text without parameters"));
+            };
+            let message = format!("Procedure {name} has no parameters and arguments were supplied.");
             return Err(SqlError::new(8146, message).state(2));
         }
         let mut callee = Activation::default();
@@ -82,19 +110,20 @@ impl Session {
 
     fn take_arguments(
         &mut self,
-        called: &str,
+        called: &Called<'_>,
         parameters: &[Parameter],
         arguments: &[PassedArgument],
         callee: &mut Activation,
     ) -> SqlResult<()> {
+        let name = called.name();
         let mut given = vec![false; parameters.len()];
         let mut by_name = false;
         for (position, argument) in arguments.iter().enumerate() {
             let place = match &argument.name {
-                Some(name) => {
+                Some(given) => {
                     by_name = true;
-                    parameter_named(parameters, name).ok_or_else(|| {
-                        SqlError::new(8145, format!("{name} is not a parameter for procedure {}.", called)).state(1)
+                    parameter_named(parameters, given).ok_or_else(|| {
+                        SqlError::new(8145, format!("{given} is not a parameter for procedure {name}."))
                     })?
                 }
                 None => {
@@ -113,7 +142,7 @@ impl Session {
                     if position >= parameters.len() {
                         return Err(SqlError::new(
                             8144,
-                            format!("Procedure or function {} has too many arguments specified.", called),
+                            format!("Procedure or function {name} has too many arguments specified."),
                         )
                         .state(2));
                     }
@@ -146,15 +175,9 @@ impl Session {
             }
             match (&parameter.ty, &parameter.default) {
                 (VariableType::Scalar(_), Some(default)) => callee.values[place] = default.clone(),
-                (VariableType::Scalar(_), None) => {
-                    return Err(SqlError::new(
-                        201,
-                        format!(
-                            "Procedure or function '{}' expects parameter '{}', which was not supplied.",
-                            called, parameter.name
-                        ),
-                    )
-                    .state(4));
+                (VariableType::Scalar(_), None) => return Err(called.lacks(parameter)),
+                _ if matches!(called, Called::Text(_)) => {
+                    return Err(SqlError::not_supported("a table parameter of sp_executesql without a value"));
                 }
                 (VariableType::Table(template) | VariableType::TableType { template, .. }, _) => {
                     // A table-valued parameter that is not passed is empty.
@@ -176,43 +199,52 @@ impl Session {
         callee: &mut Activation,
     ) -> SqlResult<bool> {
         match (&parameter.ty, passed) {
-            (_, Passed::Default) => Ok(false),
+            (_, Passed::Default) => return Ok(false),
             (VariableType::Scalar(ty), Passed::Value { value, ty: from }) => {
                 callee.values[place] = convert_parameter(value.clone(), *from, *ty)?;
-                Ok(true)
             }
-            (VariableType::Scalar(ty), Passed::Table { ty: from, .. }) => Err(SqlError::new(
-                206,
-                format!("Operand type clash: {} is incompatible with {}", type_name(from), ty.name()),
-            )
-            .state(2)),
-            (VariableType::Table(_) | VariableType::TableType { .. }, Passed::Value { ty, .. }) => Err(SqlError::new(
-                206,
-                format!("Operand type clash: {} is incompatible with {}", ty.name(), type_name(&parameter.ty)),
-            )
-            .state(2)),
             (wanted, Passed::UntypedTable { columns, rows }) => {
-                self.take_untyped_table(wanted, columns, rows.take(), place, callee).map(|()| true)
+                self.take_untyped_table(wanted, columns, rows.take(), place, callee)?;
             }
-            (wanted, Passed::Table { table, ty }) => {
-                let same = match (wanted.template(), ty.template()) {
-                    (Some(a), Some(b)) => {
-                        Arc::ptr_eq(a, b) || a.columns == b.columns && type_name(wanted) == type_name(ty)
-                    }
-                    _ => false,
-                };
-                if !same {
-                    return Err(SqlError::new(
-                        206,
-                        format!("Operand type clash: {} is incompatible with {}", type_name(ty), type_name(wanted)),
-                    )
-                    .state(2));
-                }
-                callee.tables[place] = Some(*table);
-                Ok(true)
-            }
+            (wanted, Passed::Table { table, ty }) if is_same_table(wanted, ty) => callee.tables[place] = Some(*table),
+            (wanted, Passed::Table { ty, .. }) => return Err(clash(ty, wanted)),
+            (wanted, Passed::Value { ty, .. }) => return Err(clash(&VariableType::Scalar(*ty), wanted)),
+        }
+        Ok(true)
+    }
+}
+
+fn is_same_table(wanted: &VariableType, given: &VariableType) -> bool {
+    match (wanted.template(), given.template()) {
+        (Some(a), Some(b)) => Arc::ptr_eq(a, b) || a.columns == b.columns && type_name(wanted) == type_name(given),
+        _ => false,
+    }
+}
+
+fn clash(from: &VariableType, to: &VariableType) -> SqlError {
+    let message = format!("Operand type clash: {} is incompatible with {}", type_name(from), type_name(to));
+    SqlError::new(206, message).state(2)
+}
+
+/// What the arguments that were passed with OUTPUT have become, with their places counted from `first`.
+pub(crate) fn outputs(
+    parameters: &[Parameter],
+    arguments: &[PassedArgument],
+    callee: &Activation,
+    first: usize,
+) -> Vec<(usize, Value, SqlType)> {
+    let mut outputs = Vec::new();
+    for (position, argument) in arguments.iter().enumerate().filter(|(_, argument)| argument.output) {
+        let place = match &argument.name {
+            Some(name) => parameter_named(parameters, name),
+            None => Some(position),
+        };
+        let Some(place) = place else { continue };
+        if let VariableType::Scalar(ty) = parameters[place].ty {
+            outputs.push((first + position, callee.values[place].clone(), ty));
         }
     }
+    outputs
 }
 
 /// The value of a parameter; text that is too long is cut, as SQL Server does.

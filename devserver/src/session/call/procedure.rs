@@ -13,7 +13,7 @@ use crate::execute::activation::Activation;
 use crate::execute::user_function::{MAX_NESTING, nested_too_deep};
 use crate::plan::batch::{Argument, ArgumentSource, CompiledBatch, ExecuteStep, ExecuteTarget};
 use crate::plan::declarations::Declarations;
-use crate::session::call::argument::{Passed, PassedArgument, Returned, parameter_named};
+use crate::session::call::argument::{Called, Passed, PassedArgument, Returned, outputs};
 use crate::session::call::procedure_not_found::not_found;
 use crate::session::call::system_procedure;
 use crate::session::client_session::Session;
@@ -206,7 +206,8 @@ impl Session {
             .and_then(|()| self.check_nesting())
             .and_then(|()| kept.map_or_else(|| self.compile_procedure(&procedure), Ok))
             .and_then(|compiled| {
-                let callee = self.bind_arguments(&procedure, &arguments)?;
+                let callee =
+                    self.bind_arguments(&Called::Procedure(&procedure.name), &procedure.parameters, &arguments)?;
                 Ok((compiled, callee))
             });
         let (compiled, callee) = match prepared {
@@ -274,20 +275,7 @@ impl Session {
             }
         }
         self.state.options = options;
-        let mut outputs = Vec::new();
-        for (position, argument) in arguments.iter().enumerate() {
-            if !argument.output {
-                continue;
-            }
-            let place = match &argument.name {
-                Some(name) => parameter_named(&procedure.parameters, name),
-                None => Some(position),
-            };
-            let Some(place) = place else { continue };
-            if let VariableType::Scalar(ty) = procedure.parameters[place].ty {
-                outputs.push((position, callee.values[place].clone(), ty));
-            }
-        }
+        let outputs = outputs(&procedure.parameters, arguments, &callee, 0);
         Ok(Some(Returned { status, outputs }))
     }
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use crate::bind::table_definition;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
-use crate::execute::frame::Frame;
 use crate::execute::new_row::{assign, full_name};
 use crate::session::client_session::Session;
 use crate::session::ddl::column_dependents::{Dependent, default_of, dependent_index, in_use, mentions_of, uses_of};
@@ -40,8 +39,11 @@ impl Session {
         }
         let fills_itself = column.identity.is_some() || column.sql_type == SqlType::RowVersion;
         let takes_default = column.default.is_some() && !column.nullable;
-        let row_count = self.row_count(table);
-        if !fills_itself && column.computed.is_none() && !column.nullable && column.default.is_none() && row_count > 0 {
+        let is_empty = self.database.storage.latch().table(table).is_none_or(|table| table.row_count() == 0);
+        if !is_empty && (fills_itself || takes_default) {
+            return Err(SqlError::not_supported("ADD of a column that rows have to be filled with a value of"));
+        }
+        if !is_empty && column.computed.is_none() && !column.nullable {
             return Err(SqlError::new(
                 4901,
                 format!(
@@ -53,63 +55,7 @@ impl Session {
                 ),
             ));
         }
-        if !fills_itself && (!takes_default || row_count == 0) {
-            self.table_change(activation, |latch, tx| latch.add_column(tx, table, column))?;
-            return Ok(());
-        }
-        self.add_filled_column(table, &schema, column, activation)
-    }
-
-    /// Every row gets a value of its own: the default, the next identity value, a row version.
-    fn add_filled_column(
-        &mut self,
-        table: ObjectId,
-        schema: &TableSchema,
-        column: Column,
-        activation: &mut Activation,
-    ) -> SqlResult<()> {
-        if schema.column_named(&column.name).is_some() {
-            return Err(SqlError::new(
-                2705,
-                format!(
-                    "Column names in each table must be unique. Column name '{}' in table '{}.{}' is specified more than \
-                     once.",
-                    column.name, schema.schema, schema.name
-                ),
-            )
-            .state(4));
-        }
-        let mut after = schema.clone();
-        let ordinal = after.columns.len();
-        let sql_type = column.sql_type;
-        let is_identity = column.identity.is_some();
-        after.columns.push(column);
-        let (rules, functions, slots) = self.with_binder(|binder| {
-            let slot = binder.new_slot()?;
-            let rules = binder.bind_rules(&after, slot)?;
-            Ok((rules, binder.called_functions(), binder.slots))
-        })?;
-        if is_identity {
-            // The counter belongs to the table, so that the column must be there before it counts.
-            let counting = after.columns[ordinal].clone();
-            self.table_change(activation, |latch, tx| latch.add_column(tx, table, counting))?;
-        }
-        self.rebuild(table, after, activation, |run, mut row| {
-            row.truncate(ordinal);
-            row.push(Value::Null);
-            row[ordinal] = if is_identity {
-                let next = run.storage()?.latch.next_identity(table)?;
-                value::convert(Value::BigInt(next), SqlType::BigInt, sql_type, None, false)?
-            } else if sql_type == SqlType::RowVersion {
-                Value::Bytes(run.storage()?.latch.next_row_version().to_be_bytes().into())
-            } else {
-                let mut frame = Frame { functions: functions.clone(), ..Frame::new(slots) };
-                frame.rows[rules.slot] = row.as_slice().into();
-                let default = rules.defaults[ordinal].as_ref().expect("only a column with a default is filled");
-                default.eval(run, &mut frame)?
-            };
-            Ok(row)
-        })
+        self.table_change(activation, |latch, tx| latch.add_column(tx, table, column))
     }
 
     pub(crate) fn drop_column(

@@ -1,4 +1,4 @@
-//! ALTER TABLE … ADD, DROP, CHECK and NOCHECK CONSTRAINT.
+//! ALTER TABLE … ADD and DROP CONSTRAINT.
 
 use std::sync::Arc;
 
@@ -119,53 +119,6 @@ impl Session {
                 }
             }
             Ok(())
-        })
-    }
-
-    /// `[NO]CHECK CONSTRAINT`; `check`: WITH CHECK, which looks at the rows.
-    pub(crate) fn switch_checks(
-        &mut self,
-        table: ObjectId,
-        schema: &Arc<TableSchema>,
-        enable: bool,
-        names: &[Ident],
-        check: bool,
-        activation: &mut Activation,
-    ) -> SqlResult<()> {
-        for name in names {
-            let is_check = schema.checks.iter().any(|check| fold(&check.name) == fold(name));
-            if !is_check && !schema.foreign_keys.iter().any(|key| fold(&key.name) == fold(name)) {
-                return Err(SqlError::new(4917, format!("Constraint '{name}' does not exist.")));
-            }
-        }
-        let mut after = TableSchema::clone(schema);
-        let is_meant = |constraint: &str| names.is_empty() || names.iter().any(|name| fold(name) == fold(constraint));
-        let mut keys = Vec::new();
-        for key in after.foreign_keys.iter_mut().filter(|key| is_meant(&key.name)) {
-            key.disabled = !enable;
-            key.not_trusted = if enable { key.not_trusted && !check } else { true };
-            keys.push(key.clone());
-        }
-        if enable && check && !keys.is_empty() {
-            self.look_for_partners(table, schema, &keys, activation)?;
-        }
-        let mut switched = Vec::new();
-        for constraint in &mut after.checks {
-            if is_meant(&constraint.name) {
-                constraint.disabled = !enable;
-                constraint.not_trusted = if enable { constraint.not_trusted && !check } else { true };
-                switched.push(Arc::clone(&constraint.name));
-            }
-        }
-        if enable && check {
-            self.look_at_rows(table, &after, &switched, activation)?;
-        }
-        let (checks, foreign_keys) = (after.checks, after.foreign_keys);
-        self.table_change(activation, |latch, tx| {
-            latch.alter_schema(tx, table, move |schema| {
-                schema.checks = checks;
-                schema.foreign_keys = foreign_keys;
-            })
         })
     }
 

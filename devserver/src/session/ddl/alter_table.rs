@@ -16,7 +16,7 @@ use crate::execute::activation::Activation;
 use crate::execute::frame::Run;
 use crate::plan::cached_plan::Uses;
 use crate::session::client_session::Session;
-use crate::storage::{self, Lifetime, ObjectId, TableSchema};
+use crate::storage::{self, Lifetime, ObjectId, TableSchema, fold};
 use crate::tsql::ast::{AlterTable, AlterTableAction, AlterTableDrop, LockEscalation};
 use crate::value::Value;
 
@@ -95,8 +95,13 @@ impl Session {
             AlterTableAction::AlterColumn { name, data_type, collation, nullable } => {
                 self.alter_column(table, schema, name, data_type, collation.as_ref(), *nullable, activation)
             }
-            AlterTableAction::CheckConstraint { enable, names, check } => {
-                self.switch_checks(table, schema, *enable, names, check.unwrap_or(false), activation)
+            AlterTableAction::CheckConstraint(names) => {
+                let keys = schema.foreign_keys.iter().map(|key| &key.name);
+                let constraints: Vec<_> = keys.chain(schema.checks.iter().map(|check| &check.name)).collect();
+                match names.iter().find(|name| !constraints.iter().any(|constraint| fold(constraint) == fold(name))) {
+                    Some(name) => Err(SqlError::new(4917, format!("Constraint '{name}' does not exist."))),
+                    None => Ok(()),
+                }
             }
         }
     }
@@ -124,9 +129,5 @@ impl Session {
         });
         self.schema_changed();
         result
-    }
-
-    pub(crate) fn row_count(&self, table: ObjectId) -> usize {
-        self.database.storage.latch().table(table).map_or(0, |table| table.row_count())
     }
 }

@@ -3,14 +3,10 @@
 //! Tables and indexes change in the storage ([`crate::session::ddl::table`]), everything else in the catalog; both go
 //! back with the transaction.
 
-use crate::bind::name::display_name;
 use crate::catalog::server::MASTER_NAME;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::session::client_session::Session;
-use crate::session::ddl::cannot_find::cannot_find;
-use crate::session::ddl::foreign_key;
-use crate::storage::Lifetime;
 use crate::tsql::ast::StatementKind;
 
 impl Session {
@@ -21,7 +17,6 @@ impl Session {
             StatementKind::CreateIndex(create) => create.table.name.starts_with('#'),
             StatementKind::CreateStatistics(create) => create.table.name.starts_with('#'),
             StatementKind::Drop(drop) => drop.names.iter().all(|name| name.name.starts_with('#')),
-            StatementKind::TruncateTable(name) => name.name.starts_with('#'),
             StatementKind::AlterDatabase(_) => true,
             StatementKind::SetIdentityInsert { .. } => true,
             _ => false,
@@ -81,23 +76,6 @@ impl Session {
                     self.drop_index(name, table, drop.if_exists, activation)?;
                 }
                 Ok(())
-            }
-            StatementKind::TruncateTable(name) => {
-                let table = self.find_stored_table(name)?;
-                let schema = self.stored_schema(table)?;
-                if schema.lifetime == Lifetime::Permanent {
-                    self.check_alter_object(table, &schema.schema, cannot_find("truncate the table", name))?;
-                }
-                foreign_key::check_not_referenced(&self.database.storage.latch(), &schema, || {
-                    SqlError::new(
-                        4712,
-                        format!(
-                            "Cannot truncate table '{}' because it is being referenced by a FOREIGN KEY constraint.",
-                            display_name(name)
-                        ),
-                    )
-                })?;
-                self.table_change(activation, move |latch, tx| latch.truncate_table(tx, table))
             }
             StatementKind::Permission(permission) => self.change_permission(permission),
             StatementKind::SetIdentityInsert { table, on } => self.set_identity_insert(table, *on),

@@ -23,7 +23,6 @@ fn changes_names(statement: &StatementKind) -> bool {
         StatementKind::AlterTable(alter) => is_shared(&alter.table),
         StatementKind::AlterIndex(alter) => is_shared(&alter.table),
         StatementKind::DropIndex(drop) => drop.indexes.iter().any(|(_, table)| is_shared(table)),
-        StatementKind::TruncateTable(table) => is_shared(table),
         StatementKind::CreateProcedure(create) => is_shared(&create.name),
         StatementKind::CreateType(_)
         | StatementKind::CreateView(_)
@@ -114,7 +113,6 @@ impl Session {
             StatementKind::CreateStatistics(create) => self.lock_existing_name(&create.table).map(|_| ()),
             StatementKind::AlterTable(alter) => self.lock_existing_name(&alter.table).map(|_| ()),
             StatementKind::AlterIndex(alter) => self.lock_existing_name(&alter.table).map(|_| ()),
-            StatementKind::TruncateTable(table) => self.lock_existing_name(table).map(|_| ()),
             StatementKind::SwitchTriggers(switch) => self.lock_existing_name(&switch.table).map(|_| ()),
             StatementKind::DropIndex(drop) => {
                 for (_, table) in &drop.indexes {

@@ -71,8 +71,8 @@ fn what_changes_in_one_is_as_it_was_in_the_other() {
     for session in [&mut first, &mut copied] {
         assert_eq!(rows(session, "EXEC dbo.p"), ["ROW(Int(1))"]);
     }
-    run(&mut first, "ALTER TABLE dbo.t ADD b int NOT NULL DEFAULT 2");
-    run(&mut copied, "ALTER TABLE dbo.t ADD c int NOT NULL DEFAULT 3");
+    run(&mut first, "ALTER TABLE dbo.t ADD b int; EXEC ('UPDATE dbo.t SET b = 2')");
+    run(&mut copied, "ALTER TABLE dbo.t ADD c int; EXEC ('UPDATE dbo.t SET c = 3')");
     for _ in 0..2 {
         assert_eq!(rows(&mut first, "EXEC dbo.p"), ["ROW(Int(1), Int(2))"]);
         assert_eq!(rows(&mut copied, "EXEC dbo.p"), ["ROW(Int(1), Int(3))"]);

@@ -135,7 +135,7 @@ impl Script {
 
     fn definition(&mut self) -> String {
         match self.random.u8(..4) {
-            0 => "TRUNCATE TABLE dbo.c".into(),
+            0 => "DELETE dbo.c".into(),
             1 => "ALTER TABLE dbo.b ADD extra int NULL; ALTER TABLE dbo.b DROP COLUMN extra".into(),
             _ if self.extra_index => {
                 self.extra_index = false;

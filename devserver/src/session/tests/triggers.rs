@@ -94,10 +94,10 @@ fn what_a_trigger_may_and_knows() {
          SELECT n FROM log WHERE what = 'trancount' => 1
          SELECT n FROM log WHERE what = 'nest' => 1
          SELECT what FROM log WHERE what = 'old b' => none
-         TRUNCATE TABLE log; UPDATE t SET b = 10 WHERE a = 1; SELECT b FROM t => 11 | 3
+         DELETE log; UPDATE t SET b = 10 WHERE a = 1; SELECT b FROM t => 11 | 3
          SELECT what, n FROM log WHERE what = 'old b' => 'old b', 2
          -- It fires for no rows too.
-         TRUNCATE TABLE log; UPDATE t SET b = 1 WHERE a = 99 => ok
+         DELETE log; UPDATE t SET b = 1 WHERE a = 99 => ok
          SELECT n FROM log WHERE what = 'rows' => 0
          == a cascade does not pass over triggers
          -- "Primary and foreign key constraints", "Triggers and cascading referential actions": a trigger of a table in

@@ -27,7 +27,6 @@ pub enum StatementKind {
     Update(Box<Update>),
     Delete(Box<Delete>),
     Merge(Box<Merge>),
-    TruncateTable(ObjectName),
     /// `DBCC CHECKIDENT`.
     CheckIdentity(Box<CheckIdentity>),
 

@@ -149,12 +149,8 @@ pub enum AlterTableAction {
         nullable: Option<bool>,
     },
     SetLockEscalation(LockEscalation),
-    /// `[WITH CHECK | NOCHECK] CHECK | NOCHECK CONSTRAINT names`; an empty list is ALL.
-    CheckConstraint {
-        enable: bool,
-        names: Vec<Ident>,
-        check: Option<bool>,
-    },
+    /// `CHECK CONSTRAINT names`; an empty list is ALL. No constraint is ever off: it changes nothing.
+    CheckConstraint(Vec<Ident>),
     Rebuild(Vec<IndexOption>),
 }
 

@@ -26,8 +26,8 @@ impl Parser<'_> {
                 self.expect("NOCHECK")?;
             }
             check = Some(checked);
-            if !self.is_one_of(&["ADD", "CHECK", "NOCHECK"]) {
-                return Err(self.unexpected());
+            if !self.is("ADD") {
+                return Err(self.unsupported("ALTER TABLE … WITH CHECK or NOCHECK but to ADD"));
             }
         }
         match self.keyword().as_str() {
@@ -35,7 +35,7 @@ impl Parser<'_> {
                 self.advance();
                 self.alter_table_add(check)
             }
-            "CHECK" | "NOCHECK" => self.alter_table_check(check),
+            "CHECK" => self.alter_table_check(),
             "DROP" => {
                 self.advance();
                 self.alter_table_drop()
@@ -53,7 +53,9 @@ impl Parser<'_> {
                 self.refuse_partition()?;
                 Ok(AlterTableAction::Rebuild(self.with_index_options()?))
             }
-            "SWITCH" | "ENABLE" | "DISABLE" => Err(self.unsupported(format!("ALTER TABLE … {}", self.keyword()))),
+            "SWITCH" | "ENABLE" | "DISABLE" | "NOCHECK" => {
+                Err(self.unsupported(format!("ALTER TABLE … {}", self.keyword())))
+            }
             _ => Err(self.unexpected()),
         }
     }
@@ -77,14 +79,10 @@ impl Parser<'_> {
         }
     }
 
-    fn alter_table_check(&mut self, check: Option<bool>) -> SqlResult<AlterTableAction> {
-        let enable = self.accept("CHECK");
-        if !enable {
-            self.expect("NOCHECK")?;
-        }
-        self.expect("CONSTRAINT")?;
+    fn alter_table_check(&mut self) -> SqlResult<AlterTableAction> {
+        self.expect_all(&["CHECK", "CONSTRAINT"])?;
         let names = if self.accept("ALL") { Vec::new() } else { self.comma_list(Self::identifier)? };
-        Ok(AlterTableAction::CheckConstraint { enable, names, check })
+        Ok(AlterTableAction::CheckConstraint(names))
     }
 
     /// `DROP COLUMN a, b, CONSTRAINT c`: the noun holds until the next one.

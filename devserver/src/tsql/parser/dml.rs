@@ -1,4 +1,4 @@
-//! INSERT, UPDATE, DELETE, MERGE and TRUNCATE TABLE.
+//! INSERT, UPDATE, DELETE and MERGE.
 
 use crate::error::SqlResult;
 use crate::tsql::ast::change::{
@@ -15,15 +15,6 @@ use crate::tsql::parser::tokens::Parser;
 const MAX_INSERTED_ROWS: usize = 1000;
 
 impl Parser<'_> {
-    pub(super) fn truncate_table(&mut self) -> SqlResult<StatementKind> {
-        self.expect_all(&["TRUNCATE", "TABLE"])?;
-        let table = self.table_name()?;
-        if self.is("WITH") && self.is_symbol_ahead(1, Symbol::LeftParen) {
-            return Err(self.unsupported("TRUNCATE TABLE … WITH (PARTITIONS …)"));
-        }
-        Ok(StatementKind::TruncateTable(table))
-    }
-
     pub(super) fn insert(&mut self, ctes: Vec<Cte>) -> SqlResult<StatementKind> {
         self.expect("INSERT")?;
         if self.is("BULK") {

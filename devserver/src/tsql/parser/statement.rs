@@ -62,7 +62,6 @@ impl Parser<'_> {
         let keyword = self.keyword();
         match keyword.as_str() {
             "SELECT" | "INSERT" | "UPDATE" | "DELETE" | "MERGE" | "WITH" => self.query_or_modification(),
-            "TRUNCATE" => self.truncate_table(),
             "CREATE" => self.create(),
             "ALTER" => self.alter(),
             "DROP" => self.drop_object(),
@@ -100,7 +99,7 @@ impl Parser<'_> {
             "OPEN" | "CLOSE" | "DEALLOCATE" => self.cursor_statement(),
             "FETCH" => self.fetch(),
             "BACKUP" | "RESTORE" | "BULK" | "CHECKPOINT" | "GOTO" | "RECONFIGURE" | "REVERT" | "SHUTDOWN" | "KILL"
-            | "SETUSER" | "READTEXT" | "WRITETEXT" | "UPDATETEXT" | "DISK" | "DUMP" | "LOAD" => {
+            | "TRUNCATE" | "SETUSER" | "READTEXT" | "WRITETEXT" | "UPDATETEXT" | "DISK" | "DUMP" | "LOAD" => {
                 Err(self.unsupported(keyword))
             }
             _ => Err(self.unexpected()),

@@ -909,9 +909,6 @@ GO
 THROW 50000, N'x', -1
 GO
 -- 102
-TRUNCATE t
-GO
--- 102
 UPDATE t SET a = 1 WHERE b
 GO
 -- 102
