@@ -70,8 +70,8 @@ pub fn decode(payload: &[u8]) -> SqlResult<Login> {
 fn read(payload: &[u8]) -> Result<Login, ReadError> {
     let refused = |what: &str| Err(ReadError::NotSupported(what.to_owned()));
     let mut fixed = PayloadReader::new(payload);
-    let length = usize::try_from(fixed.u32()?).map_err(|_| ReadError::Truncated)?;
-    let message = payload.get(..length).ok_or(ReadError::Truncated)?;
+    let length = usize::try_from(fixed.u32()?).map_err(|_| ReadError::Malformed)?;
+    let message = payload.get(..length).ok_or(ReadError::Malformed)?;
     let tds_version = negotiate_version(fixed.u32()?)?;
     let packet_size = match usize::try_from(fixed.u32()?) {
         Ok(0) => DEFAULT_PACKET_SIZE,
@@ -138,7 +138,7 @@ fn bytes_at<'a>(
     if length == 0 {
         return Ok(&[]);
     }
-    message.get(offset..offset + length).ok_or(ReadError::Truncated)
+    message.get(offset..offset + length).ok_or(ReadError::Malformed)
 }
 
 fn text_at(message: &[u8], fixed: &mut PayloadReader<'_>) -> Result<String, ReadError> {
@@ -157,15 +157,15 @@ fn password_at(message: &[u8], fixed: &mut PayloadReader<'_>) -> Result<String, 
 /// acknowledged, which tells the client that none is in use.
 fn read_features(message: &[u8], extension: &[u8]) -> Result<Option<String>, ReadError> {
     let offset = PayloadReader::new(extension).u32()?;
-    let offset = usize::try_from(offset).map_err(|_| ReadError::Truncated)?;
-    let mut reader = PayloadReader::new(message.get(offset..).ok_or(ReadError::Truncated)?);
+    let offset = usize::try_from(offset).map_err(|_| ReadError::Malformed)?;
+    let mut reader = PayloadReader::new(message.get(offset..).ok_or(ReadError::Malformed)?);
     let mut token = None;
     loop {
         let feature = reader.u8()?;
         if feature == FEATURE_TERMINATOR {
             return Ok(token);
         }
-        let length = usize::try_from(reader.u32()?).map_err(|_| ReadError::Truncated)?;
+        let length = usize::try_from(reader.u32()?).map_err(|_| ReadError::Malformed)?;
         let data = reader.bytes(length)?;
         if feature == FEATURE_FEDERATED_AUTHENTICATION {
             token = Some(read_token(data)?);
@@ -181,7 +181,7 @@ fn read_token(data: &[u8]) -> Result<String, ReadError> {
     if options >> 1 != LIBRARY_SECURITY_TOKEN {
         return Err(ReadError::NotSupported("a federated login that asks the server which token it wants".to_owned()));
     }
-    let length = usize::try_from(reader.u32()?).map_err(|_| ReadError::Truncated)?;
+    let length = usize::try_from(reader.u32()?).map_err(|_| ReadError::Malformed)?;
     super::packet::decode_utf16(reader.bytes(length)?)
 }
 

@@ -218,15 +218,11 @@ pub fn frame(
 /// Why the inside of a message cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReadError {
-    /// The message ends in the middle of something.
-    Truncated,
+    /// The message ends in the middle of something, or a type or a length in it does not exist.
+    Malformed,
     /// It is well-formed as far as it goes, but the dev server does not take it.
     NotSupported(String),
-    /// A type that does not exist.
-    UnknownType(u8),
-    /// A length that its type cannot have.
-    InvalidLength(u8),
-    /// A value outside its type's range.
+    /// A value outside the range of its type.
     InvalidValue(u8),
 }
 
@@ -235,10 +231,7 @@ impl ReadError {
     pub fn into_sql_error(self) -> SqlError {
         match self {
             ReadError::NotSupported(what) => SqlError::not_supported(what),
-            ReadError::Truncated
-            | ReadError::UnknownType(_)
-            | ReadError::InvalidLength(_)
-            | ReadError::InvalidValue(_) => SqlError::new(
+            ReadError::Malformed | ReadError::InvalidValue(_) => SqlError::new(
                 4002,
                 "The incoming tabular data stream (TDS) protocol stream is incorrect. \
                      The stream ended unexpectedly.",
@@ -248,7 +241,6 @@ impl ReadError {
 }
 
 /// Reads a message's payload from front to back.
-#[derive(Clone)]
 pub struct PayloadReader<'a> {
     rest: &'a [u8],
 }
@@ -268,13 +260,13 @@ impl<'a> PayloadReader<'a> {
     }
 
     pub fn bytes(&mut self, length: usize) -> Result<&'a [u8], ReadError> {
-        let (bytes, rest) = self.rest.split_at_checked(length).ok_or(ReadError::Truncated)?;
+        let (bytes, rest) = self.rest.split_at_checked(length).ok_or(ReadError::Malformed)?;
         self.rest = rest;
         Ok(bytes)
     }
 
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], ReadError> {
-        let (bytes, rest) = self.rest.split_first_chunk().ok_or(ReadError::Truncated)?;
+        let (bytes, rest) = self.rest.split_first_chunk().ok_or(ReadError::Malformed)?;
         self.rest = rest;
         Ok(*bytes)
     }
@@ -318,7 +310,7 @@ impl<'a> PayloadReader<'a> {
 pub fn decode_utf16(bytes: &[u8]) -> Result<String, ReadError> {
     let (units, odd_byte) = bytes.as_chunks::<2>();
     if !odd_byte.is_empty() {
-        return Err(ReadError::Truncated);
+        return Err(ReadError::Malformed);
     }
     let text = from_units(units.iter().map(|unit| u16::from_le_bytes(*unit)));
     text.ok_or_else(|| ReadError::NotSupported(format!("{RESERVED} cannot be stored")))
@@ -459,7 +451,7 @@ mod tests {
         put_utf16(&mut written, &decode_utf16(&[0x3D, 0xD8, 0x41, 0x00]).unwrap());
         assert_eq!(written, [0x3D, 0xD8, 0x41, 0x00]);
         assert_eq!(decode_utf16(&[0x3D, 0xD8, 0x00, 0xDE]).unwrap(), "😀");
-        assert_eq!(decode_utf16(&[0x41]), Err(ReadError::Truncated));
+        assert_eq!(decode_utf16(&[0x41]), Err(ReadError::Malformed));
     }
 
     #[test]

@@ -56,10 +56,10 @@ pub fn decode(payload: &[u8]) -> Result<ClientPrelogin, ReadError> {
         }
         let offset = usize::from(u16::from_be_bytes(options.array()?));
         let length = usize::from(u16::from_be_bytes(options.array()?));
-        let data = payload.get(offset..offset + length).ok_or(ReadError::Truncated)?;
+        let data = payload.get(offset..offset + length).ok_or(ReadError::Malformed)?;
         match token {
             TOKEN_ENCRYPTION => {
-                let byte = *data.first().ok_or(ReadError::Truncated)?;
+                let byte = *data.first().ok_or(ReadError::Malformed)?;
                 client.encryption = Encryption::from_byte(byte)?;
             }
             TOKEN_FEDERATED_AUTHENTICATION => client.asks_federated_authentication = true,
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn truncated_messages_are_refused() {
         for length in 0..0x21 {
-            assert_eq!(decode(&CLIENT[..length]), Err(ReadError::Truncated), "{length} bytes");
+            assert_eq!(decode(&CLIENT[..length]), Err(ReadError::Malformed), "{length} bytes");
         }
     }
 

@@ -388,7 +388,7 @@ impl SqlType {
 }
 
 /// Storage bytes of a time of day with `scale` fractional digits.
-fn time_bytes(scale: u8) -> usize {
+pub(crate) fn time_bytes(scale: u8) -> usize {
     match scale {
         0..=2 => 3,
         3..=4 => 4,

@@ -49,7 +49,7 @@ pub fn decode(message: &Message) -> SqlResult<ClientRequest> {
             if reader.remaining() > 0 {
                 // A name whose length was given in characters instead of bytes would otherwise be cut in half
                 // unnoticed.
-                return Err(ReadError::Truncated.into_sql_error());
+                return Err(ReadError::Malformed.into_sql_error());
             }
             Ok(ClientRequest { request: Request::Transaction(request), transaction_descriptor })
         }
@@ -79,7 +79,7 @@ fn read_headers(reader: &mut PayloadReader<'_>) -> Result<u64, ReadError> {
 
 /// A length that counts itself, without itself.
 fn length_without(length: u32, own_size: usize) -> Result<usize, ReadError> {
-    usize::try_from(length).ok().and_then(|length| length.checked_sub(own_size)).ok_or(ReadError::Truncated)
+    usize::try_from(length).ok().and_then(|length| length.checked_sub(own_size)).ok_or(ReadError::Malformed)
 }
 
 fn read_calls(reader: &mut PayloadReader<'_>) -> SqlResult<Vec<RpcCall>> {
@@ -88,7 +88,7 @@ fn read_calls(reader: &mut PayloadReader<'_>) -> SqlResult<Vec<RpcCall>> {
         calls.push(read_call(reader)?);
     }
     if calls.is_empty() {
-        return Err(ReadError::Truncated.into_sql_error());
+        return Err(ReadError::Malformed.into_sql_error());
     }
     Ok(calls)
 }
@@ -120,7 +120,7 @@ fn read_call(reader: &mut PayloadReader<'_>) -> SqlResult<RpcCall> {
             );
             return Err(SqlError::new(8003, message));
         }
-        let name = reader.b_varchar().map_err(|error| parameter_error(error, number, ""))?;
+        let name = reader.b_varchar().map_err(ReadError::into_sql_error)?;
         let parameter = read_parameter(reader, &name).map_err(|error| parameter_error(error, number, &name))?;
         parameters.push(parameter);
     }
@@ -173,28 +173,15 @@ fn read_parameter(reader: &mut PayloadReader<'_>, name: &str) -> Result<RpcParam
     Ok(RpcParameter { name, by_ref, value })
 }
 
-/// SQL Server's errors for parameters it cannot read ("Database Engine events and errors", 8009 to 8023).
 fn parameter_error(error: ReadError, number: usize, name: &str) -> SqlError {
-    let place = format!(
-        "The incoming tabular data stream (TDS) remote procedure call (RPC) protocol stream is incorrect. \
-         Parameter {number} (\"{name}\"): "
-    );
-    match error {
-        ReadError::Truncated | ReadError::NotSupported(_) => error.into_sql_error(),
-        ReadError::UnknownType(type_byte) => {
-            SqlError::new(8009, format!("{place}Data type 0x{type_byte:02X} is unknown."))
-        }
-        ReadError::InvalidLength(type_byte) => SqlError::new(
-            8016,
-            format!("{place}Data type 0x{type_byte:02X} has an invalid data length or metadata length."),
+    let ReadError::InvalidValue(type_byte) = error else { return error.into_sql_error() };
+    SqlError::new(
+        8023,
+        format!(
+            "The incoming tabular data stream (TDS) remote procedure call (RPC) protocol stream is incorrect. Parameter \
+             {number} (\"{name}\"): The supplied value is not a valid instance of data type 0x{type_byte:02X}. Check the \
+             source data for invalid values. An example of an invalid value is data of numeric type with scale greater \
+             than precision."
         ),
-        ReadError::InvalidValue(type_byte) => SqlError::new(
-            8023,
-            format!(
-                "{place}The supplied value is not a valid instance of data type 0x{type_byte:02X}. Check the source \
-                 data for invalid values. An example of an invalid value is data of numeric type with scale greater \
-                 than precision."
-            ),
-        ),
-    }
+    )
 }

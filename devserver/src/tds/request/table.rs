@@ -3,7 +3,6 @@
 use crate::tds::packet::{PayloadReader, ReadError};
 use crate::tds::request::call::RpcValue;
 use crate::tds::wire_type::form::WireType;
-use crate::tds::wire_type::number::TABLE_TYPE;
 use crate::tds::wire_type::read::{read_type_info, read_value};
 use crate::value::Value;
 
@@ -36,7 +35,7 @@ pub(super) fn read_table(reader: &mut PayloadReader<'_>) -> Result<RpcValue, Rea
         match reader.u8()? {
             TABLE_END => break,
             TABLE_ROW => {}
-            _ => return Err(ReadError::InvalidLength(TABLE_TYPE)),
+            _ => return Err(ReadError::Malformed),
         }
         if columns.is_empty() || rows.len() * columns.len() >= MAX_TABLE_CELLS {
             return Err(ReadError::NotSupported(format!(
@@ -59,7 +58,7 @@ fn read_table_columns(reader: &mut PayloadReader<'_>) -> Result<Vec<WireType>, R
         return Ok(Vec::new());
     }
     if usize::from(count) > MAX_COLUMNS {
-        return Err(ReadError::InvalidLength(TABLE_TYPE));
+        return Err(ReadError::Malformed);
     }
     let mut columns = Vec::new();
     for _ in 0..count {
@@ -80,6 +79,6 @@ fn read_table_options(reader: &mut PayloadReader<'_>) -> Result<(), ReadError> {
         TABLE_ORDER_UNIQUE | TABLE_COLUMN_ORDER => {
             Err(ReadError::NotSupported("a table-valued parameter with an order of its rows or columns".to_owned()))
         }
-        _ => Err(ReadError::InvalidLength(TABLE_TYPE)),
+        _ => Err(ReadError::Malformed),
     }
 }

@@ -8,8 +8,9 @@ use crate::tds::wire_type::number::{
     NULL_LENGTH, NULL_TYPE, NUMERIC_N, NVARCHAR, PLP_NULL, PLP_UNKNOWN_LENGTH, TABLE_TYPE, TEXT,
     THIRD_CENTISECONDS_PER_DAY, TIME_N, decimal_name,
 };
-use crate::tds::wire_type::write::{ticks_per_unit, time_length};
+use crate::tds::wire_type::write::ticks_per_unit;
 use crate::value::datetime::{DAY_1900, TICKS_PER_DAY};
+use crate::value::types::time_bytes;
 use crate::value::{Decimal, Length, SqlType, Ticks, Value, codepage};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -34,14 +35,14 @@ pub fn read_type_info(reader: &mut PayloadReader<'_>) -> Result<WireType, ReadEr
                 (DATETIME_N, 8) => SqlType::DateTime,
                 (DATETIME_N, 4) => return Err(ReadError::NotSupported("the type smalldatetime".to_owned())),
                 (GUID, 16) => SqlType::UniqueIdentifier,
-                _ => return Err(ReadError::InvalidLength(type_byte)),
+                _ => return Err(ReadError::Malformed),
             };
             simple(sql_type, Form::ShortLength)
         }
         DECIMAL_N | NUMERIC_N => {
             let [_length, precision, scale] = reader.array()?;
             if !(1..=38).contains(&precision) || scale > precision {
-                return Err(ReadError::InvalidLength(type_byte));
+                return Err(ReadError::Malformed);
             }
             simple(SqlType::Decimal { precision, scale, name: decimal_name(type_byte) }, Form::ShortLength)
         }
@@ -49,7 +50,7 @@ pub fn read_type_info(reader: &mut PayloadReader<'_>) -> Result<WireType, ReadEr
         TIME_N | DATETIME2_N | DATETIMEOFFSET_N => {
             let scale = reader.u8()?;
             if scale > 7 {
-                return Err(ReadError::InvalidLength(type_byte));
+                return Err(ReadError::Malformed);
             }
             let sql_type = match type_byte {
                 TIME_N => SqlType::Time(scale),
@@ -82,7 +83,7 @@ pub fn read_type_info(reader: &mut PayloadReader<'_>) -> Result<WireType, ReadEr
         }
         TABLE_TYPE => Err(ReadError::NotSupported("a table inside a table-valued parameter".to_owned())),
         0xF4 | 0xF5 => Err(ReadError::NotSupported("the types json and vector".to_owned())),
-        _ => Err(ReadError::UnknownType(type_byte)),
+        _ => Err(ReadError::Malformed),
     }
 }
 
@@ -95,7 +96,7 @@ fn read_sized_type(reader: &mut PayloadReader<'_>, type_byte: u8) -> Result<Wire
     let is_varying = matches!(type_byte, BIG_VARBINARY | BIG_VARCHAR | NVARCHAR);
     let is_max = length == MAX_LENGTH && is_varying;
     if !is_max && (length > LONGEST_LIMITED || (is_unicode && length % 2 != 0)) {
-        return Err(ReadError::InvalidLength(type_byte));
+        return Err(ReadError::Malformed);
     }
     // Some drivers declare an empty string or a NULL with length 0; no type has that, (1) is the nearest.
     let units = if is_unicode { length / 2 } else { length }.max(1);
@@ -114,7 +115,6 @@ fn read_sized_type(reader: &mut PayloadReader<'_>, type_byte: u8) -> Result<Wire
 
 /// Reads a value of a type.
 pub fn read_value(reader: &mut PayloadReader<'_>, wire_type: &WireType) -> Result<Value, ReadError> {
-    let type_byte = wire_type.type_byte;
     let bytes = match wire_type.form {
         Form::Nothing => return Ok(Value::Null),
         Form::ShortLength => match reader.u8()? {
@@ -127,10 +127,10 @@ pub fn read_value(reader: &mut PayloadReader<'_>, wire_type: &WireType) -> Resul
         },
         Form::VeryLongLength => match reader.u32()? {
             u32::MAX => return Ok(Value::Null),
-            length => reader.bytes(usize::try_from(length).map_err(|_| ReadError::Truncated)?)?,
+            length => reader.bytes(usize::try_from(length).map_err(|_| ReadError::Malformed)?)?,
         },
         Form::Partial => {
-            return match read_partial(reader, type_byte)? {
+            return match read_partial(reader)? {
                 None => Ok(Value::Null),
                 Some(bytes) => value_of(&bytes, wire_type),
             };
@@ -140,100 +140,76 @@ pub fn read_value(reader: &mut PayloadReader<'_>, wire_type: &WireType) -> Resul
 }
 
 /// The chunks of a `(max)` value, or `None` for NULL.
-fn read_partial(reader: &mut PayloadReader<'_>, type_byte: u8) -> Result<Option<Vec<u8>>, ReadError> {
+fn read_partial(reader: &mut PayloadReader<'_>) -> Result<Option<Vec<u8>>, ReadError> {
     let total = reader.u64()?;
     if total == PLP_NULL {
         return Ok(None);
     }
     let mut bytes = Vec::new();
     loop {
-        let length = usize::try_from(reader.u32()?).map_err(|_| ReadError::Truncated)?;
+        let length = usize::try_from(reader.u32()?).map_err(|_| ReadError::Malformed)?;
         if length == 0 {
             break;
         }
         bytes.extend_from_slice(reader.bytes(length)?);
     }
     if total != PLP_UNKNOWN_LENGTH && total != bytes.len() as u64 {
-        return Err(ReadError::InvalidLength(type_byte));
+        return Err(ReadError::Malformed);
     }
     Ok(Some(bytes))
 }
 
 fn value_of(bytes: &[u8], wire_type: &WireType) -> Result<Value, ReadError> {
-    let type_byte = wire_type.type_byte;
-    let wrong_length = |_| ReadError::InvalidLength(type_byte);
-    let value = match wire_type.sql_type {
-        SqlType::Bit => Value::Bit(u8::from_le_bytes(bytes.try_into().map_err(wrong_length)?) != 0),
-        SqlType::TinyInt => Value::TinyInt(u8::from_le_bytes(bytes.try_into().map_err(wrong_length)?)),
-        SqlType::SmallInt => Value::SmallInt(i16::from_le_bytes(bytes.try_into().map_err(wrong_length)?)),
-        SqlType::Int => Value::Int(i32::from_le_bytes(bytes.try_into().map_err(wrong_length)?)),
-        SqlType::BigInt => Value::BigInt(i64::from_le_bytes(bytes.try_into().map_err(wrong_length)?)),
+    let WireType { sql_type, type_byte, is_1252, .. } = *wire_type;
+    let invalid = ReadError::InvalidValue(type_byte);
+    let limited = sql_type.is_character() || sql_type.is_binary();
+    if limited && sql_type.max_bytes().is_some_and(|longest| bytes.len() > longest) {
+        return Err(ReadError::Malformed);
+    }
+    Ok(match sql_type {
+        SqlType::Bit => Value::Bit(u8::from_le_bytes(fixed(bytes)?) != 0),
+        SqlType::TinyInt => Value::TinyInt(u8::from_le_bytes(fixed(bytes)?)),
+        SqlType::SmallInt => Value::SmallInt(i16::from_le_bytes(fixed(bytes)?)),
+        SqlType::Int => Value::Int(i32::from_le_bytes(fixed(bytes)?)),
+        SqlType::BigInt => Value::BigInt(i64::from_le_bytes(fixed(bytes)?)),
         SqlType::Real => {
-            let value = f32::from_le_bytes(bytes.try_into().map_err(wrong_length)?);
-            if !value.is_finite() {
-                return Err(ReadError::InvalidValue(type_byte));
-            }
-            Value::Real(value)
+            let value = Some(f32::from_le_bytes(fixed(bytes)?)).filter(|value| value.is_finite());
+            Value::Real(value.ok_or(invalid)?)
         }
         SqlType::Float => {
-            let value = f64::from_le_bytes(bytes.try_into().map_err(wrong_length)?);
-            if !value.is_finite() {
-                return Err(ReadError::InvalidValue(type_byte));
-            }
-            Value::Float(value)
+            let value = Some(f64::from_le_bytes(fixed(bytes)?)).filter(|value| value.is_finite());
+            Value::Float(value.ok_or(invalid)?)
         }
         SqlType::Decimal { precision, scale, .. } => decimal_of(bytes, precision, scale, type_byte)?,
-        SqlType::UniqueIdentifier => Value::Uuid(Uuid::from_bytes_le(bytes.try_into().map_err(wrong_length)?)),
-        SqlType::Date => Value::Date(day_of(bytes, type_byte)?),
+        SqlType::UniqueIdentifier => Value::Uuid(Uuid::from_bytes_le(fixed(bytes)?)),
+        SqlType::Date => Value::Date(day_of(fixed(bytes)?, type_byte)?),
         SqlType::Time(scale) => Value::Time(time_of(bytes, scale, type_byte)?),
-        SqlType::DateTime => {
-            let bytes: [u8; 8] = bytes.try_into().map_err(wrong_length)?;
-            datetime_of(bytes, type_byte)?
-        }
+        SqlType::DateTime => datetime_of(fixed(bytes)?, type_byte)?,
         SqlType::DateTime2(scale) => {
-            let (time, date) =
-                bytes.split_at_checked(bytes.len().wrapping_sub(3)).ok_or(ReadError::InvalidLength(type_byte))?;
-            Value::DateTime(day_of(date, type_byte)?, time_of(time, scale, type_byte)?)
+            let (time, date) = bytes.split_last_chunk::<3>().ok_or(ReadError::Malformed)?;
+            Value::DateTime(day_of(*date, type_byte)?, time_of(time, scale, type_byte)?)
         }
         SqlType::DateTimeOffset(scale) => {
-            let (instant, offset) = bytes.split_last_chunk::<2>().ok_or(ReadError::InvalidLength(type_byte))?;
-            let (time, date) =
-                instant.split_at_checked(instant.len().wrapping_sub(3)).ok_or(ReadError::InvalidLength(type_byte))?;
+            let (instant, offset) = bytes.split_last_chunk::<2>().ok_or(ReadError::Malformed)?;
+            let (time, date) = instant.split_last_chunk::<3>().ok_or(ReadError::Malformed)?;
             let offset = i16::from_le_bytes(*offset);
             // 14 hours, the widest offset of datetimeoffset.
             if !(-840..=840).contains(&offset) {
-                return Err(ReadError::InvalidValue(type_byte));
+                return Err(invalid);
             }
-            Value::DateTimeOffset(day_of(date, type_byte)?, time_of(time, scale, type_byte)?, offset)
+            Value::DateTimeOffset(day_of(*date, type_byte)?, time_of(time, scale, type_byte)?, offset)
         }
-        SqlType::Char(_) | SqlType::VarChar(_) => Value::String(text_of(bytes, wire_type.is_1252)?.into()),
-        SqlType::NChar(_) | SqlType::NVarChar(_) => {
-            if !bytes.len().is_multiple_of(2) {
-                return Err(ReadError::InvalidLength(type_byte));
-            }
-            Value::String(decode_utf16(bytes)?.into())
-        }
+        SqlType::Char(_) | SqlType::VarChar(_) => Value::String(text_of(bytes, is_1252)?.into()),
+        SqlType::NChar(_) | SqlType::NVarChar(_) => Value::String(decode_utf16(bytes)?.into()),
         SqlType::Binary(_) | SqlType::VarBinary(_) | SqlType::RowVersion => Value::Bytes(Arc::from(bytes)),
         SqlType::Text | SqlType::NText | SqlType::Image | SqlType::Variant => {
             unreachable!("it is refused, or what took its place is read")
         }
-    };
-    check_declared_length(bytes.len(), wire_type)?;
-    Ok(value)
+    })
 }
 
-/// A value may not be longer than its parameter was declared.
-fn check_declared_length(length: usize, wire_type: &WireType) -> Result<(), ReadError> {
-    let declared = match wire_type.sql_type {
-        SqlType::Char(units) | SqlType::VarChar(Length::Limit(units)) => usize::from(units),
-        SqlType::Binary(units) | SqlType::VarBinary(Length::Limit(units)) => usize::from(units),
-        SqlType::NChar(units) | SqlType::NVarChar(Length::Limit(units)) => usize::from(units) * 2,
-        _ => return Ok(()),
-    };
-    if length > declared {
-        return Err(ReadError::InvalidLength(wire_type.type_byte));
-    }
-    Ok(())
+fn fixed<const N: usize>(bytes: &[u8]) -> Result<[u8; N], ReadError> {
+    bytes.try_into().map_err(|_| ReadError::Malformed)
 }
 
 fn text_of(bytes: &[u8], is_1252: bool) -> Result<String, ReadError> {
@@ -244,10 +220,10 @@ fn text_of(bytes: &[u8], is_1252: bool) -> Result<String, ReadError> {
 }
 
 fn decimal_of(bytes: &[u8], precision: u8, scale: u8, type_byte: u8) -> Result<Value, ReadError> {
-    let (sign, magnitude_bytes) = bytes.split_first().ok_or(ReadError::InvalidLength(type_byte))?;
+    let (sign, magnitude_bytes) = bytes.split_first().ok_or(ReadError::Malformed)?;
     // MS-TDS 2.2.5.4.2 has 4, 8, 12 and 16 bytes; FreeTDS sends no more of them than the precision needs.
     if !(1..=16).contains(&magnitude_bytes.len()) {
-        return Err(ReadError::InvalidLength(type_byte));
+        return Err(ReadError::Malformed);
     }
     let mut magnitude = [0; 16];
     magnitude[..magnitude_bytes.len()].copy_from_slice(magnitude_bytes);
@@ -259,18 +235,14 @@ fn decimal_of(bytes: &[u8], precision: u8, scale: u8, type_byte: u8) -> Result<V
     Ok(Value::Decimal(Box::new(Decimal { mantissa, precision, scale })))
 }
 
-fn day_of(bytes: &[u8], type_byte: u8) -> Result<u32, ReadError> {
-    let [a, b, c] = bytes.try_into().map_err(|_| ReadError::InvalidLength(type_byte))?;
+fn day_of([a, b, c]: [u8; 3], type_byte: u8) -> Result<u32, ReadError> {
     let day = u32::from_le_bytes([a, b, c, 0]);
-    if day > LAST_DAY {
-        return Err(ReadError::InvalidValue(type_byte));
-    }
-    Ok(day)
+    if day > LAST_DAY { Err(ReadError::InvalidValue(type_byte)) } else { Ok(day) }
 }
 
 fn time_of(bytes: &[u8], scale: u8, type_byte: u8) -> Result<Ticks, ReadError> {
-    if bytes.len() != usize::from(time_length(scale)) {
-        return Err(ReadError::InvalidLength(type_byte));
+    if bytes.len() != time_bytes(scale) {
+        return Err(ReadError::Malformed);
     }
     let mut units = [0; 8];
     units[..bytes.len()].copy_from_slice(bytes);

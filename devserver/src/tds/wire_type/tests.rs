@@ -121,10 +121,10 @@ fn a_rowversion_is_eight_bytes_with_its_user_type() {
 fn announced_lengths_are_not_trusted() {
     let huge_chunk = [&0_u64.wrapping_sub(2).to_le_bytes()[..], &u32::MAX.to_le_bytes()[..], b"x"].concat();
     let wire_type = read_type_info(&mut PayloadReader::new(&[BIG_VARBINARY, 0xFF, 0xFF])).unwrap();
-    assert_eq!(read_value(&mut PayloadReader::new(&huge_chunk), &wire_type), Err(ReadError::Truncated));
+    assert_eq!(read_value(&mut PayloadReader::new(&huge_chunk), &wire_type), Err(ReadError::Malformed));
     let wrong_total = [&9_u64.to_le_bytes()[..], &1_u32.to_le_bytes(), b"x", &0_u32.to_le_bytes()].concat();
     let read = read_value(&mut PayloadReader::new(&wrong_total), &wire_type);
-    assert_eq!(read, Err(ReadError::InvalidLength(BIG_VARBINARY)));
+    assert_eq!(read, Err(ReadError::Malformed));
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn the_old_long_types_are_read_as_their_successors() {
     let null = [IMAGE, 10, 0, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF];
     assert_eq!(read(&null), (SqlType::VarBinary(Length::Max), Ok(Value::Null)));
     let huge = [IMAGE, 10, 0, 0, 0, 0xFE, 0xFF, 0xFF, 0xFF, 7];
-    assert_eq!(read(&huge).1, Err(ReadError::Truncated));
+    assert_eq!(read(&huge).1, Err(ReadError::Malformed));
 }
 
 // Source: MS-TDS 2.2.5.4.2 (5, 9, 13 or 17 bytes); FreeTDS, `tds_numeric_put_info` and `tds_numeric_put` in

@@ -7,6 +7,7 @@ use crate::tds::wire_type::number::{
     ROWVERSION_USER_TYPE, TEXT, TEXT_POINTER, TEXT_TIMESTAMP, THIRD_CENTISECONDS_PER_DAY, TIME_N, decimal_type_byte,
 };
 use crate::value::datetime::DAY_1900;
+use crate::value::types::time_bytes;
 use crate::value::{Collation, Decimal, Length, SqlType, Ticks, Value, codepage};
 
 /// Appends the TYPE_INFO of an output parameter, or of a column of the server's collation.
@@ -16,6 +17,7 @@ pub fn put_type_info(out: &mut Vec<u8>, sql_type: SqlType) {
 
 /// Appends the TYPE_INFO of a column.
 pub fn put_column_type(out: &mut Vec<u8>, sql_type: SqlType, collation: Collation) {
+    let longest = sql_type.max_bytes().map_or(MAX_LENGTH, |bytes| bytes as u16);
     match sql_type {
         SqlType::Bit => out.extend_from_slice(&[BIT_N, 1]),
         SqlType::TinyInt => out.extend_from_slice(&[INT_N, 1]),
@@ -23,17 +25,16 @@ pub fn put_column_type(out: &mut Vec<u8>, sql_type: SqlType, collation: Collatio
         SqlType::Int => out.extend_from_slice(&[INT_N, 4]),
         SqlType::BigInt => out.extend_from_slice(&[INT_N, 8]),
         SqlType::Decimal { precision, scale, name } => {
-            out.extend_from_slice(&[decimal_type_byte(name), decimal_length(precision), precision, scale]);
+            out.extend_from_slice(&[decimal_type_byte(name), byte_count(sql_type), precision, scale]);
         }
         SqlType::Real => out.extend_from_slice(&[FLOAT_N, 4]),
         SqlType::Float => out.extend_from_slice(&[FLOAT_N, 8]),
-        SqlType::Char(length) => put_character_type(out, BIG_CHAR, length, collation),
-        SqlType::VarChar(length) => put_character_type(out, BIG_VARCHAR, byte_length(length, 1), collation),
-        SqlType::NChar(length) => put_character_type(out, NCHAR, length.saturating_mul(2), collation),
-        SqlType::NVarChar(length) => put_character_type(out, NVARCHAR, byte_length(length, 2), collation),
-        SqlType::Binary(length) => put_sized_type(out, BIG_BINARY, length),
-        SqlType::VarBinary(length) => put_sized_type(out, BIG_VARBINARY, byte_length(length, 1)),
-        SqlType::RowVersion => put_sized_type(out, BIG_BINARY, 8),
+        SqlType::Char(_) => put_character_type(out, BIG_CHAR, longest, collation),
+        SqlType::VarChar(_) => put_character_type(out, BIG_VARCHAR, longest, collation),
+        SqlType::NChar(_) => put_character_type(out, NCHAR, longest, collation),
+        SqlType::NVarChar(_) => put_character_type(out, NVARCHAR, longest, collation),
+        SqlType::Binary(_) | SqlType::RowVersion => put_sized_type(out, BIG_BINARY, longest),
+        SqlType::VarBinary(_) => put_sized_type(out, BIG_VARBINARY, longest),
         SqlType::Date => out.push(DATE_N),
         SqlType::Time(scale) => out.extend_from_slice(&[TIME_N, scale]),
         SqlType::DateTime => out.extend_from_slice(&[DATETIME_N, 8]),
@@ -70,21 +71,10 @@ fn put_large_type(out: &mut Vec<u8>, type_byte: u8, longest: i32, collation: Opt
     }
 }
 
-fn byte_length(length: Length, bytes_per_unit: u16) -> u16 {
-    match length {
-        Length::Limit(units) => units.saturating_mul(bytes_per_unit),
-        Length::Max => MAX_LENGTH,
-    }
-}
-
-/// The storage of a decimal, its sign byte included (decimal and numeric, "Precision" table of MicrosoftDocs/sql-docs).
-fn decimal_length(precision: u8) -> u8 {
-    match precision {
-        0..=9 => 5,
-        10..=19 => 9,
-        20..=28 => 13,
-        _ => 17,
-    }
+/// The bytes of each value of a type; of a decimal with its sign.
+fn byte_count(sql_type: SqlType) -> u8 {
+    let bytes = sql_type.max_bytes().and_then(|bytes| u8::try_from(bytes).ok());
+    bytes.expect("only types of a fixed length have one")
 }
 
 /// Appends a value of a column whose TYPE_INFO was written by [`put_type_info`]. The value is of the column's type
@@ -98,21 +88,21 @@ pub fn put_value(out: &mut Vec<u8>, sql_type: SqlType, value: &Value) {
         (SqlType::BigInt, Value::BigInt(value)) => put_short(out, &value.to_le_bytes()),
         (SqlType::Real, Value::Real(value)) => put_short(out, &value.to_le_bytes()),
         (SqlType::Float, Value::Float(value)) => put_short(out, &value.to_le_bytes()),
-        (SqlType::Decimal { precision, .. }, Value::Decimal(value)) => put_decimal(out, precision, value),
+        (SqlType::Decimal { .. }, Value::Decimal(value)) => put_decimal(out, byte_count(sql_type), value),
         (SqlType::UniqueIdentifier, Value::Uuid(value)) => put_short(out, &value.to_bytes_le()),
         (SqlType::Date, Value::Date(day)) => put_short(out, &day.to_le_bytes()[..3]),
         (SqlType::Time(scale), Value::Time(ticks)) => {
-            out.push(time_length(scale));
+            out.push(byte_count(sql_type));
             put_time(out, scale, *ticks);
         }
         (SqlType::DateTime, Value::DateTime(day, ticks)) => put_datetime(out, *day, *ticks),
         (SqlType::DateTime2(scale), Value::DateTime(day, ticks)) => {
-            out.push(time_length(scale) + 3);
+            out.push(byte_count(sql_type));
             put_time(out, scale, *ticks);
             out.extend_from_slice(&day.to_le_bytes()[..3]);
         }
         (SqlType::DateTimeOffset(scale), Value::DateTimeOffset(day, ticks, offset)) => {
-            out.push(time_length(scale) + 5);
+            out.push(byte_count(sql_type));
             put_time(out, scale, *ticks);
             out.extend_from_slice(&day.to_le_bytes()[..3]);
             out.extend_from_slice(&offset.to_le_bytes());
@@ -215,21 +205,11 @@ fn put_code_page(out: &mut Vec<u8>, text: &str) {
     }
 }
 
-fn put_decimal(out: &mut Vec<u8>, precision: u8, value: &Decimal) {
-    let length = decimal_length(precision);
+fn put_decimal(out: &mut Vec<u8>, length: u8, value: &Decimal) {
     let sign = u8::from(value.mantissa >= 0);
     let magnitude = value.mantissa.unsigned_abs().to_le_bytes();
     out.extend_from_slice(&[length, sign]);
     out.extend_from_slice(&magnitude[..usize::from(length) - 1]);
-}
-
-/// The bytes of a time of day at a scale.
-pub(super) fn time_length(scale: u8) -> u8 {
-    match scale {
-        0..=2 => 3,
-        3..=4 => 4,
-        _ => 5,
-    }
 }
 
 /// How many ticks of 100 ns one unit of a scale has.
@@ -239,7 +219,7 @@ pub(super) fn ticks_per_unit(scale: u8) -> u64 {
 
 fn put_time(out: &mut Vec<u8>, scale: u8, ticks: Ticks) {
     let units = ticks / ticks_per_unit(scale);
-    out.extend_from_slice(&units.to_le_bytes()[..usize::from(time_length(scale))]);
+    out.extend_from_slice(&units.to_le_bytes()[..time_bytes(scale)]);
 }
 
 fn put_datetime(out: &mut Vec<u8>, day: u32, ticks: Ticks) {
