@@ -36,8 +36,6 @@ pub struct Aggregation {
     pub group_by: Vec<Scalar>,
     pub calls: Vec<AggregateCall>,
     pub always_a_row: bool,
-    /// The slots of the grouped rows that subqueries read.
-    pub kept: Vec<usize>,
 }
 
 impl Block {

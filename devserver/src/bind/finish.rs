@@ -85,14 +85,13 @@ impl Binder<'_> {
                 input
             }
         };
-        if let Some(Aggregation { slot, group_by, calls, always_a_row, kept }) = aggregation {
+        if let Some(Aggregation { slot, group_by, calls, always_a_row }) = aggregation {
             own |= slot_bit(slot);
             for scalar in group_by.iter().chain(calls.iter().filter_map(|call| call.argument.as_ref())) {
                 slots_read |= scalar.slots();
             }
-            kept_slots.retain(|slot| kept.contains(slot));
-            kept_slots.push(slot);
-            let aggregate = AggregateOperator { input, slot, group_by, calls, always_a_row, kept };
+            kept_slots = vec![slot];
+            let aggregate = AggregateOperator { input, slot, group_by, calls, always_a_row };
             input = Operator::Aggregate(Box::new(aggregate));
         }
         if !having.is_empty() {

@@ -11,8 +11,8 @@ use crate::bind::next_value_forbidden::next_value_here;
 use crate::bind::order_by::output_sort;
 use crate::bind::query_scope::{Clause, QueryScope};
 use crate::error::{SqlError, SqlResult};
-use crate::plan::query::{Body, WindowFunction};
-use crate::plan::scalar::{Node, SlotSet, slot_bit};
+use crate::plan::query::Body;
+use crate::plan::scalar::{Node, Scalar};
 use crate::tsql::ast::{Offset, OrderItem, Query, QueryBody, Select};
 
 impl Binder<'_> {
@@ -123,7 +123,7 @@ impl Binder<'_> {
         let scope = self.scopes.last_mut().expect("the query's own scope");
         let group_by = std::mem::take(&mut scope.group_by);
         let calls = std::mem::take(&mut scope.aggregates);
-        let mut windows = std::mem::take(&mut scope.windows);
+        let windows = std::mem::take(&mut scope.windows);
         let (mut aggregate_slot, window_slot) = (scope.aggregate_slot, scope.window_slot);
         let is_grouped = !group_by.is_empty() || !calls.is_empty() || !having.is_empty() || select.having.is_some();
         let aggregation = if is_grouped {
@@ -142,23 +142,15 @@ impl Binder<'_> {
             for key in &mut sort {
                 grouping.apply(&mut key.scalar, "ORDER BY clause")?;
             }
-            for scalar in windows.iter_mut().flat_map(WindowFunction::scalars_mut) {
-                grouping.apply(scalar, "select list")?;
+            if !windows.is_empty() {
+                return Err(SqlError::not_supported("window functions in a query with groups"));
             }
-            // Subqueries read the columns of GROUP BY from a row of the group.
-            let mut kept: SlotSet = 0;
-            for scalar in &self.outer_columns[outer_columns..] {
-                if scalar.slots() & base_slots == 0 {
-                    continue;
-                }
-                if !group_by.contains(scalar) {
-                    return Err(grouping.not_grouped(scalar, "select list"));
-                }
-                kept |= scalar.slots();
+            let is_own = |scalar: &Scalar| scalar.slots() & base_slots != 0;
+            if self.outer_columns[outer_columns..].iter().any(is_own) {
+                return Err(SqlError::not_supported("a subquery over the columns of a query with groups"));
             }
             let always_a_row = group_by.is_empty();
-            let kept = (0..SlotSet::BITS as usize).filter(|slot| kept & slot_bit(*slot) != 0).collect();
-            Some(Aggregation { slot, group_by, calls, always_a_row, kept })
+            Some(Aggregation { slot, group_by, calls, always_a_row })
         } else {
             None
         };

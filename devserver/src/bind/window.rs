@@ -14,18 +14,6 @@ use crate::tsql::ast::{FunctionCall, OrderItem, Window};
 use crate::value::{SqlType, Value};
 
 impl WindowFunction {
-    /// The expressions it is computed from.
-    pub fn scalars_mut(&mut self) -> Vec<&mut Scalar> {
-        let mut scalars: Vec<&mut Scalar> = self.partition_by.iter_mut().collect();
-        scalars.extend(self.order_by.iter_mut().map(|key| &mut key.scalar));
-        match &mut self.kind {
-            WindowKind::RowNumber | WindowKind::NextValue(_) => {}
-            WindowKind::FirstValue(scalar) => scalars.push(scalar),
-            WindowKind::Aggregate(call) => scalars.extend(&mut call.argument),
-        }
-        scalars
-    }
-
     /// The slots it reads.
     pub fn slots(&self) -> SlotSet {
         let keys = self.order_by.iter().map(|key| &key.scalar);

@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::error::{SqlError, SqlResult};
-use crate::execute::frame::{Emit, Flow, Frame, Run, SavedRows};
+use crate::execute::frame::{Emit, Flow, Frame, Run};
 use crate::plan::query::{AggregateCall, AggregateFunction, AggregateOperator};
 use crate::value::{self, BinaryOp, Value, compare, encode_key};
 
@@ -112,10 +112,10 @@ pub fn run(
 ) -> SqlResult<Flow> {
     let new_group = || -> Vec<Accumulator<'_>> { aggregation.calls.iter().map(Accumulator::new).collect() };
     let mut places: HashMap<Vec<u8>, usize> = HashMap::new();
-    let mut groups: Vec<(Vec<Value>, Vec<Accumulator<'_>>, Option<SavedRows>)> = Vec::new();
+    let mut groups: Vec<(Vec<Value>, Vec<Accumulator<'_>>)> = Vec::new();
     if aggregation.always_a_row {
         places.insert(Vec::new(), 0);
-        groups.push((Vec::new(), new_group(), None));
+        groups.push((Vec::new(), new_group()));
     }
     let mut key = Vec::new();
     input(run, frame, &mut |run, frame| {
@@ -130,8 +130,7 @@ pub fn run(
             Some(place) => *place,
             None => {
                 places.insert(key.clone(), groups.len());
-                let row = (!aggregation.kept.is_empty()).then(|| frame.save(&aggregation.kept));
-                groups.push((values, new_group(), row));
+                groups.push((values, new_group()));
                 groups.len() - 1
             }
         };
@@ -140,10 +139,7 @@ pub fn run(
         }
         Ok(Flow::Continue)
     })?;
-    for (mut values, accumulators, row) in groups {
-        if let Some(row) = row {
-            frame.restore(&aggregation.kept, row);
-        }
+    for (mut values, accumulators) in groups {
         for accumulator in accumulators {
             values.push(accumulator.finish()?);
         }

@@ -277,8 +277,6 @@ pub struct AggregateOperator {
     pub calls: Vec<AggregateCall>,
     /// Without GROUP BY there is a row even if there is no input.
     pub always_a_row: bool,
-    /// The slots in which each group shows one of its rows.
-    pub kept: Vec<usize>,
 }
 
 #[derive(Debug, Clone)]
