@@ -17,8 +17,8 @@ fn a_collation_is_known_refused_by_name_or_invalid() {
          SELECT 1 FROM t WHERE a = b => error 468
          SELECT 'a' COLLATE SQL_Latin1_General_CP1_CS_AS => error 59000
          CREATE TABLE u (a varchar(10) COLLATE Turkish_100_CI_AS) => error 59000
-         SELECT 'a' COLLATE utf8_general_ci => error 448
-         CREATE TABLE u (a varchar(10) COLLATE nothing) => error 448",
+         SELECT 'a' COLLATE utf8_general_ci => error 59000
+         CREATE TABLE u (a varchar(10) COLLATE nothing) => error 59000",
     );
 }
 
