@@ -76,47 +76,33 @@ pub fn find_table(name: &str, run: &mut Run<'_>) -> SqlResult<Option<Arc<TableSc
     Ok(None)
 }
 
-/// What has columns: a table, or a view or table-valued function.
-pub enum WithColumns {
-    Table(Arc<TableSchema>),
-    Module(Object),
+/// The table of a number; the columns of a view are not asked for.
+fn table_by_id(id: ObjectId, run: &mut Run<'_>) -> SqlResult<Option<Arc<TableSchema>>> {
+    settle_objects(run)?;
+    let table = run.storage()?.latch.schema(id).cloned();
+    if table.is_none() && run.database.catalog.read().object_by_id(id).is_some() {
+        return Err(columns_of_no_table());
+    }
+    Ok(table)
 }
 
-impl WithColumns {
-    pub fn columns(&self) -> &[Column] {
-        match self {
-            WithColumns::Table(table) => &table.columns,
-            WithColumns::Module(object) => object.columns(),
-        }
-    }
+fn columns_of_no_table() -> SqlError {
+    SqlError::not_supported("COLUMNPROPERTY and COL_LENGTH of what is no table")
+}
 
-    pub fn column_named(&self, name: &str) -> Option<usize> {
-        let name = fold(name);
-        self.columns().iter().position(|column| fold(&column.name) == name)
-    }
+pub fn column_length(table: &Value, column: &Value, run: &mut Run<'_>) -> SqlResult<Value> {
+    let (Some(name), Some(column)) = (table.as_str(), column.as_str()) else { return Ok(Value::Null) };
+    let Some(found) = find_table(name, run)? else {
+        let is_other = !object_id(table, &Value::Null, run)?.is_null();
+        return if is_other { Err(columns_of_no_table()) } else { Ok(Value::Null) };
+    };
+    let Some(column) = column_named(&found, column) else { return Ok(Value::Null) };
+    Ok(Value::SmallInt(column.sql_type.max_bytes().map_or(-1, |bytes| bytes as i16)))
+}
 
-    pub fn by_id(id: ObjectId, run: &mut Run<'_>) -> SqlResult<Option<WithColumns>> {
-        settle_objects(run)?;
-        if let Some(table) = run.storage()?.latch.schema(id).cloned() {
-            return Ok(Some(WithColumns::Table(table)));
-        }
-        Ok(run.database.catalog.read().object_by_id(id).cloned().map(WithColumns::Module))
-    }
-
-    /// By a name in a string.
-    pub fn named(name: &str, run: &mut Run<'_>) -> SqlResult<Option<WithColumns>> {
-        if let Some(table) = find_table(name, run)? {
-            return Ok(Some(WithColumns::Table(table)));
-        }
-        let Some(name) = ParsedName::parse(name) else { return Ok(None) };
-        if name.name.starts_with('#') || !is_here(&name, run)? {
-            return Ok(None);
-        }
-        settle_object(&name, run)?;
-        let catalog = run.database.catalog.read();
-        let mut schemas = name.schemas(&run.state.default_schema).into_iter();
-        Ok(schemas.find_map(|schema| catalog.object(&schema, &name.name).cloned()).map(WithColumns::Module))
-    }
+fn column_named<'t>(table: &'t TableSchema, name: &str) -> Option<&'t Column> {
+    let name = fold(name);
+    table.columns.iter().find(|column| fold(&column.name) == name)
 }
 
 /// Metadata can be seen by whoever has any permission on the thing.
@@ -254,12 +240,10 @@ pub fn column_property(id: &Value, column: &Value, property: &Value, run: &mut R
     let (Some(id), Some(column), Some(property)) = (as_i32(id), column.as_str(), property.as_str()) else {
         return Ok(Value::Null);
     };
-    let Some(object) = WithColumns::by_id(id, run)? else { return Ok(Value::Null) };
-    let Some(ordinal) = object.column_named(column) else { return Ok(Value::Null) };
-    let column = &object.columns()[ordinal];
+    let Some(table) = table_by_id(id, run)? else { return Ok(Value::Null) };
+    let Some(column) = column_named(&table, column) else { return Ok(Value::Null) };
     Ok(match fold(property).as_str() {
         "allowsnull" => int(column.nullable),
-        "columnid" => Value::Int(ordinal as i32 + 1),
         "isidentity" => int(column.identity.is_some()),
         "iscomputed" => int(column.computed.is_some()),
         other => return Err(SqlError::not_supported(format!("COLUMNPROPERTY of '{other}'"))),

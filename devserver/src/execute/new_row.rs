@@ -25,10 +25,24 @@ pub fn assign(run: &Run<'_>, schema: &TableSchema, ordinal: usize, value: Value,
         return Ok(value);
     }
     check_fraction(run, &value, from, column.sql_type)?;
-    value::assign(value, from, column.sql_type).map_err(|error| {
-        let level = run.database.compatibility_level();
-        error.for_column(&full_name(run, schema), &column.name, level)
+    value::assign(value, from, column.sql_type, |kept| {
+        truncated(&full_name(run, schema), &column.name, &kept, run.database.compatibility_level())
     })
+}
+
+/// "For database compatibility level 140 or lower versions, error message 2628 remains an opt-in error message"
+/// ("ALTER DATABASE SCOPED CONFIGURATION", MicrosoftDocs/sql-docs,
+/// docs/t-sql/statements/alter-database-scoped-configuration-transact-sql.md): then it is 8152.
+pub fn truncated(table: &str, column: &str, kept: &str, compatibility_level: u8) -> SqlError {
+    if compatibility_level < 150 {
+        return SqlError::new(8152, "String or binary data would be truncated.");
+    }
+    SqlError::new(
+        2628,
+        format!(
+            "String or binary data would be truncated in table '{table}', column '{column}'. Truncated value: '{kept}'."
+        ),
+    )
 }
 
 /// Fills in row versions and looks whether there is a value where there must be one: 515.

@@ -17,30 +17,15 @@ use crate::storage::{Column, Lifetime, ObjectId, TableSchema, fold};
 use crate::value::{SqlType, Value};
 
 impl IntoTable {
-    /// What the new table looks like; 1038 for a column without name, 2705 for a name that is there twice.
+    /// What the new table looks like.
     pub fn schema(&self, columns: &[OutputColumn], schema: &str) -> SqlResult<TableSchema> {
         let mut result: Vec<Column> = Vec::with_capacity(columns.len());
         for (ordinal, column) in columns.iter().enumerate() {
             if column.name.is_empty() {
-                return Err(SqlError::new(
-                    1038,
-                    "An object or column name is missing or empty. For SELECT INTO statements, verify each column has a \
-                     name. For other statements, look for empty alias names. Aliases defined as \"\" or [] are not \
-                     allowed. Change the alias to a valid name.",
-                )
-                .severity(15)
-                .state(5));
+                return Err(SqlError::not_supported("SELECT INTO of a column without a name"));
             }
             if result.iter().any(|other| fold(&other.name) == fold(&column.name)) {
-                return Err(SqlError::new(
-                    2705,
-                    format!(
-                        "Column names in each table must be unique. Column name '{}' in table '{}' is specified more \
-                         than once.",
-                        column.name, self.name.name
-                    ),
-                )
-                .state(3));
+                return Err(SqlError::not_supported(format!("SELECT INTO of two columns '{}'", column.name)));
             }
             result.push(Column {
                 name: Arc::clone(&column.name),

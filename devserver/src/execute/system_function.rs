@@ -8,7 +8,7 @@ use crate::execute::application_lock::{application_lock_owner, application_mode_
 use crate::execute::frame::Run;
 use crate::execute::function_value::{as_i32, as_variant, identity_value, int, optional_text, text};
 use crate::execute::metadata_function::{
-    WithColumns, column_property, has_permission, index_property, named_object, object_id, object_property, settle,
+    column_length, column_property, has_permission, index_property, named_object, object_id, object_property, settle,
     settle_objects, type_id, type_name,
 };
 use crate::execute::property::{database_property, server_property, version};
@@ -116,19 +116,7 @@ pub fn eval(function: SystemFunction, arguments: &[Value], run: &mut Run<'_>) ->
         }
         SystemFunction::TypeId => type_id(argument(0), run)?,
         SystemFunction::TypeName => type_name(argument(0), run)?,
-        SystemFunction::ColLength => {
-            let (Some(table), Some(column)) = (argument(0).as_str(), argument(1).as_str()) else {
-                return Ok(Value::Null);
-            };
-            let Some(object) = WithColumns::named(table, run)? else { return Ok(Value::Null) };
-            match object.column_named(column) {
-                Some(column) => {
-                    let bytes = object.columns()[column].sql_type.max_bytes();
-                    Value::SmallInt(bytes.map_or(-1, |bytes| bytes as i16))
-                }
-                None => Value::Null,
-            }
-        }
+        SystemFunction::ColLength => column_length(argument(0), argument(1), run)?,
         SystemFunction::ColumnProperty => column_property(argument(0), argument(1), argument(2), run)?,
         SystemFunction::IndexProperty => index_property(argument(0), argument(1), argument(2), run)?,
         SystemFunction::ObjectProperty => object_property(argument(0), argument(1), run)?,

@@ -64,7 +64,7 @@ fn ends_with_3621(error: &SqlError, origin: Origin) -> bool {
     match error.number {
         515 | 2601 | 2627 | 2628 | 8152 => true,
         547 => origin != Origin::AlterTable,
-        220 | 232 | 242 | 512 | 517 | 530 | 535 | 536 | 537 | 1222 | 8115 | 8134 | 8672 => origin == Origin::Change,
+        220 | 242 | 512 | 530 | 1222 | 8115 | 8134 | 8672 => origin == Origin::Change,
         _ => false,
     }
 }

@@ -149,9 +149,6 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Offsets go from -14:00 to +14:00.
-pub const MAX_OFFSET_MINUTES: i16 = 14 * 60;
-
 fn to_day(year: &str, month: &str, day: &str) -> Parsed<Day> {
     let year = year.parse().map_err(|_| Malformed)?;
     let month = month.parse().map_err(|_| Malformed)?;

@@ -24,7 +24,7 @@ pub use builtin::definition::{Argument, Builtin, Call};
 pub use builtin::lookup::lookup;
 pub use collation::Collation;
 pub use compare::{compare, compare_nulls_first, encode_key};
-pub use convert::{AssignError, assign, check_conversion, convert};
+pub use convert::{assign, check_conversion, convert};
 pub use datetime::{DatePart, Day, Ticks, now_utc, now_utc_shifted};
 pub use decimal::Decimal;
 pub use like::Pattern;

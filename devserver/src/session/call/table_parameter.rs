@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::catalog::parameter::VariableType;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
+use crate::execute::new_row::truncated;
 use crate::plan::cached_plan::Uses;
 use crate::session::client_session::Session;
 use crate::storage::{CatalogName, Column, ObjectId, TableSchema};
@@ -119,8 +120,9 @@ impl Session {
             for mut values in rows {
                 for ((value, given_type), column) in values.iter_mut().zip(columns).zip(&template.columns) {
                     let given = std::mem::replace(value, Value::Null);
-                    *value = value::assign(given, *given_type, column.sql_type)
-                        .map_err(|error| error.for_column(&template.name, &column.name, level))?;
+                    *value = value::assign(given, *given_type, column.sql_type, |kept| {
+                        truncated(&template.name, &column.name, &kept, level)
+                    })?;
                     if value.is_null() && !column.nullable {
                         return Err(SqlError::new(
                             515,

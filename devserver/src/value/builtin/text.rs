@@ -85,21 +85,19 @@ fn shortened(ty: SqlType, constant: Option<&Value>) -> SqlType {
 
 fn left(arguments: &Arguments<'_>) -> SqlResult<Value> {
     let text = arguments.text(0)?;
-    let length = usize::try_from(arguments.integer(1)?).map_err(|_| invalid_substring_length())?;
+    let length = usize::try_from(arguments.integer(1)?).map_err(|_| negative_length())?;
     Ok(Value::String(Arc::from(split_units(&text, length)?.0)))
 }
 
 fn right(arguments: &Arguments<'_>) -> SqlResult<Value> {
     let text = arguments.text(0)?;
-    let length = usize::try_from(arguments.integer(1)?)
-        .map_err(|_| SqlError::new(536, "Invalid length parameter passed to the right function."))?;
+    let length = usize::try_from(arguments.integer(1)?).map_err(|_| negative_length())?;
     let skipped = utf16_length(&text).saturating_sub(length);
     Ok(Value::String(Arc::from(split_units(&text, skipped)?.1)))
 }
 
-/// 537.
-fn invalid_substring_length() -> SqlError {
-    SqlError::new(537, "Invalid length parameter passed to the LEFT or SUBSTRING function.").state(2)
+fn negative_length() -> SqlError {
+    SqlError::not_supported("a negative length in LEFT, RIGHT and SUBSTRING")
 }
 
 fn substring_type(arguments: &[Argument<'_>]) -> SqlResult<SqlType> {
@@ -117,7 +115,7 @@ fn substring_type(arguments: &[Argument<'_>]) -> SqlResult<SqlType> {
 fn substring(arguments: &Arguments<'_>) -> SqlResult<Value> {
     let (start, length) = (arguments.integer(1)?, arguments.integer(2)?);
     if length < 0 {
-        return Err(invalid_substring_length());
+        return Err(negative_length());
     }
     // A start before the first character uses up length.
     let end = usize::try_from(start.saturating_add(length).saturating_sub(1).max(0)).unwrap_or(usize::MAX);
@@ -338,12 +336,12 @@ mod tests {
         assert_eq!(call("LEFT", &[varchar("abcdefg"), int(2)]), ok("ab"));
         assert_eq!(call("RIGHT", &[varchar("abcdefg"), int(2)]), ok("fg"));
         assert_eq!(call("RIGHT", &[varchar("ab"), int(5)]), ok("ab"));
-        assert_eq!(call("LEFT", &[varchar("ab"), int(-1)]), Err(537));
-        assert_eq!(call("RIGHT", &[varchar("ab"), int(-1)]), Err(536));
+        assert_eq!(call("LEFT", &[varchar("ab"), int(-1)]), Err(59_000));
+        assert_eq!(call("RIGHT", &[varchar("ab"), int(-1)]), Err(59_000));
         assert_eq!(call("SUBSTRING", &[varchar("abcdef"), int(2), int(3)]), ok("bcd"));
         assert_eq!(call("SUBSTRING", &[varchar("abcdef"), int(-1), int(3)]), ok("a"));
         assert_eq!(call("SUBSTRING", &[varchar("abc"), int(9), int(3)]), ok(""));
-        assert_eq!(call("SUBSTRING", &[varchar("abc"), int(1), int(-1)]), Err(537));
+        assert_eq!(call("SUBSTRING", &[varchar("abc"), int(1), int(-1)]), Err(59_000));
         assert_eq!(call("SUBSTRING", &[int(5), int(1), int(1)]), Err(8116));
         assert_eq!(call("STUFF", &[varchar("abcdef"), int(2), int(3), varchar("ijklmn")]), ok("aijklmnef"));
         assert_eq!(call("STUFF", &[varchar("abc"), int(2), int(1), null()]), ok("ac"));

@@ -19,4 +19,4 @@ mod uuid;
 
 pub use cast::convert;
 pub use chart::check_conversion;
-pub use column::{AssignError, assign};
+pub use column::assign;

@@ -60,10 +60,7 @@ fn date_add(arguments: &Arguments<'_>) -> SqlResult<Value> {
         }
         DatePart::Day => add_days(moment, number),
     };
-    moved.and_then(Moment::into_value).ok_or_else(|| {
-        let ty = moment.ty.name();
-        SqlError::new(517, format!("Adding a value to a '{ty}' column caused overflow."))
-    })
+    moved.and_then(Moment::into_value).ok_or_else(|| SqlError::not_supported("DATEADD beyond the dates of its type"))
 }
 
 fn add_months(moment: Moment, months: i64) -> Option<Moment> {
@@ -89,24 +86,15 @@ fn add_ticks(moment: Moment, number: i64, unit: Ticks) -> Option<Moment> {
 }
 
 fn date_diff(arguments: &Arguments<'_>) -> SqlResult<Value> {
-    let difference = difference(arguments)?;
-    i32::try_from(difference).map(Value::Int).map_err(|_| difference_overflow("datediff"))
+    i32::try_from(difference(arguments)?).map(Value::Int).map_err(|_| too_far())
 }
 
 fn date_diff_big(arguments: &Arguments<'_>) -> SqlResult<Value> {
-    let difference = difference(arguments)?;
-    i64::try_from(difference).map(Value::BigInt).map_err(|_| difference_overflow("datediff_big"))
+    i64::try_from(difference(arguments)?).map(Value::BigInt).map_err(|_| too_far())
 }
 
-/// 535.
-fn difference_overflow(function: &str) -> SqlError {
-    SqlError::new(
-        535,
-        format!(
-            "The {function} function resulted in an overflow. The number of dateparts separating two date/time \
-             instances is too large. Try to use {function} with a less precise datepart."
-        ),
-    )
+fn too_far() -> SqlError {
+    SqlError::not_supported("DATEDIFF of points of time that are so far apart")
 }
 
 /// The boundaries of the date part that lie between two points of time, counted in UTC.
