@@ -7,11 +7,11 @@ use crate::bind::name::{ResolvedTable, display_name};
 use crate::bind::query_scope::{VisibleColumn, VisibleSource, names_source};
 use crate::error::{SqlError, SqlResult};
 use crate::plan::query::{Limit, Operator, TableHandle, TableLocation};
-use crate::plan::relation::{JoinRelation, Relation};
+use crate::plan::relation::Relation;
 use crate::plan::scalar::slot_bit;
 use crate::plan::table_hints::{Access, TableHints};
 use crate::storage::fold;
-use crate::tsql::ast::{ColumnRef, Ident, IsolationLevel, JoinKind, ObjectName, TableHint, TableSource, TargetName};
+use crate::tsql::ast::{ColumnRef, Ident, IsolationLevel, ObjectName, TableHint, TableSource, TargetName};
 
 /// The target of an UPDATE or DELETE in its FROM clause.
 pub(super) struct Target {
@@ -133,13 +133,7 @@ impl Binder<'_> {
                         }
                         TargetName::Variable(name) => TableSource::Variable { name: Arc::clone(name), alias: None },
                     }])?;
-                    relation = Relation::Join(Box::new(JoinRelation {
-                        kind: JoinKind::Cross,
-                        loops: false,
-                        left: target,
-                        right: relation,
-                        on: Vec::new(),
-                    }));
+                    relation = Relation::cross(target, relation);
                     self.scope().sources.len() - 1
                 }
             },

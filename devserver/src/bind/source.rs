@@ -28,13 +28,7 @@ impl Binder<'_> {
             let next = self.bind_source(source, true)?;
             relation = Some(match relation {
                 None => next,
-                Some(left) => Relation::Join(Box::new(JoinRelation {
-                    kind: JoinKind::Cross,
-                    loops: false,
-                    left,
-                    right: next,
-                    on: Vec::new(),
-                })),
+                Some(left) => Relation::cross(left, next),
             });
         }
         Ok(relation.unwrap_or(Relation::Unit))
@@ -159,7 +153,9 @@ impl Binder<'_> {
                     }
                     other => self.bind_source(other, mergeable && !*outer)?,
                 };
-                Ok(Relation::Apply { outer: *outer, left: Box::new(left), right: Box::new(right) })
+                // The right side is read for each row to its left.
+                let kind = if *outer { JoinKind::Left } else { JoinKind::Cross };
+                Ok(Relation::Join(Box::new(JoinRelation { kind, loops: *outer, left, right, on: Vec::new() })))
             }
         }
     }

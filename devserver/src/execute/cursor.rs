@@ -35,7 +35,7 @@ pub fn tables_of(bound: &BoundPlan) -> Option<(&SelectPlan, Vec<&TableScan>)> {
         && !select.distinct
         && select.sort.is_empty()
         && select.limit.is_none()
-        && scans.iter().all(|scan| scan.any_of.is_none());
+        && scans.iter().all(|scan| scan.path.any_of.is_none());
     scans.sort_by_key(|scan| scan.slot);
     goes_on.then_some((select, scans))
 }
@@ -105,16 +105,14 @@ fn read(
 ) -> SqlResult<Flow> {
     match operator {
         Operator::Table(scan) => read_table(scan, begin, walk, run, frame, take),
-        Operator::Loop { left, right, on, .. } => {
+        Operator::Loop { left, right, .. } => {
             let mut outer = Vec::new();
             collect(left, &mut outer);
             let begin_left = if begin == Begin::AtStart { begin } else { Begin::AtPlace };
             read(left, begin_left, walk, run, frame, &mut |walk, run, frame| {
                 let is_last = outer.iter().all(|scan| walk.is_last[scan.slot]);
                 let begin_right = if is_last { begin } else { Begin::AtStart };
-                read(right, begin_right, walk, run, frame, &mut |walk, run, frame| {
-                    if Condition::all_hold(on, run, frame)? { take(walk, run, frame) } else { Ok(Flow::Continue) }
-                })
+                read(right, begin_right, walk, run, frame, take)
             })
         }
         _ => unreachable!("a dynamic cursor reads tables in loops"),
@@ -130,7 +128,7 @@ fn read_table(
     take: Take<'_>,
 ) -> SqlResult<Flow> {
     let Some(range) = seek_range(scan, run, frame)? else { return Ok(Flow::Continue) };
-    let mut reader = open_scan(scan, scan.index, &range, scan.covering, run)?;
+    let mut reader = open_scan(scan, &range, run)?;
     let last = walk.last.get(scan.slot).and_then(Option::as_ref).filter(|_| begin != Begin::AtStart);
     if let Some((last_range, last)) = last {
         if *last_range != range {

@@ -56,13 +56,10 @@ pub fn run_operator(operator: &Operator, run: &mut Run<'_>, frame: &mut Frame, e
         Operator::Filter { input, conditions } => run_operator(input, run, frame, &mut |run, frame| {
             if Condition::all_hold(conditions, run, frame)? { emit(run, frame) } else { Ok(Flow::Continue) }
         }),
-        Operator::Loop { kind, left, right, on, right_slots, target_on_right } => {
+        Operator::Loop { kind, left, right, right_slots, target_on_right } => {
             run_operator(left, run, frame, &mut |run, frame| {
                 let mut matched = false;
                 let flow = run_operator(right, run, frame, &mut |run, frame| {
-                    if !Condition::all_hold(on, run, frame)? {
-                        return Ok(Flow::Continue);
-                    }
                     matched = true;
                     emit(run, frame)
                 })?;
@@ -153,7 +150,7 @@ pub fn sorted(
 fn run_scan(scan: &TableScan, run: &mut Run<'_>, frame: &mut Frame, emit: Emit<'_>) -> SqlResult<Flow> {
     let Some(mut range) = seek_range(scan, run, frame)? else { return Ok(Flow::Continue) };
     let mut values: Vec<Value> = Vec::new();
-    match &scan.any_of {
+    match &scan.path.any_of {
         None => return run_range(scan, &range, run, frame, emit),
         Some(AnyOf::List(list)) => values = Scalar::eval_all(list, run, frame)?,
         Some(AnyOf::Query(query)) => {
@@ -180,8 +177,8 @@ fn run_scan(scan: &TableScan, run: &mut Run<'_>, frame: &mut Frame, emit: Emit<'
 
 /// The column that stands behind the equal ones: that of the IN list.
 fn list_column(scan: &TableScan) -> usize {
-    let index = scan.table.schema.index(scan.index).expect("an IN list is sought in an index of the table");
-    index.key[scan.equal.len()].column
+    let index = scan.table.schema.index(scan.path.index).expect("an IN list is sought in an index of the table");
+    index.key[scan.path.equal.len()].column
 }
 
 fn run_derived(

@@ -5,14 +5,14 @@ use crate::execute::frame::{Emit, Flow, Frame, Run};
 use crate::plan::query::TableScan;
 use crate::plan::scalar::Condition;
 use crate::plan::table_hints::Access;
-use crate::storage::{IndexId, Key, Lifetime, Scan, SeekRange};
+use crate::storage::{Key, Lifetime, Scan, SeekRange};
 use crate::tsql::ast::IsolationLevel;
 use crate::value::Value;
 
 /// The range that a scan seeks, the values of an IN list excepted; `None` if it can hold no row.
 pub fn seek_range(scan: &TableScan, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<Option<SeekRange>> {
-    let mut range = SeekRange { equal: Vec::with_capacity(scan.equal.len()), ..Default::default() };
-    for seek in &scan.equal {
+    let mut range = SeekRange { equal: Vec::with_capacity(scan.path.equal.len()), ..Default::default() };
+    for seek in &scan.path.equal {
         let value = seek.scalar.eval(run, frame)?;
         if value.is_null() && !seek.is_null {
             return Ok(None);
@@ -20,13 +20,13 @@ pub fn seek_range(scan: &TableScan, run: &mut Run<'_>, frame: &mut Frame) -> Sql
         range.equal.push(value);
     }
     // A range begins behind the NULLs: a comparison with NULL is never true.
-    if let Some((bound, inclusive)) = &scan.lower {
+    if let Some((bound, inclusive)) = &scan.path.lower {
         match bound.eval(run, frame)? {
             Value::Null => return Ok(None),
             value => range.lower = Some((value, *inclusive)),
         }
     }
-    if let Some((bound, inclusive)) = &scan.upper {
+    if let Some((bound, inclusive)) = &scan.path.upper {
         match bound.eval(run, frame)? {
             Value::Null => return Ok(None),
             value => range.upper = Some((value, *inclusive)),
@@ -36,13 +36,7 @@ pub fn seek_range(scan: &TableScan, run: &mut Run<'_>, frame: &mut Frame) -> Sql
 }
 
 /// Opens a scan of one of the table's indexes, with the locks that isolation level and hints ask for.
-pub fn open_scan(
-    scan: &TableScan,
-    index: IndexId,
-    range: &SeekRange,
-    covering: bool,
-    run: &mut Run<'_>,
-) -> SqlResult<Scan> {
+pub fn open_scan(scan: &TableScan, range: &SeekRange, run: &mut Run<'_>) -> SqlResult<Scan> {
     let table = run.table_id(scan.table.place);
     let isolation = run.state.options.isolation;
     let database = run.database;
@@ -50,9 +44,10 @@ pub fn open_scan(
     if scan.table.schema.lifetime == Lifetime::Permanent {
         storage.latch.use_data(&mut storage.tx, isolation == IsolationLevel::Snapshot, &database.name)?;
     }
+    let path = &scan.path;
     let has_versions = storage.latch.reads_committed_snapshot();
     let locks = scan.hints.lock_plan(isolation, has_versions, scan.access)?;
-    Scan::open(&mut storage.latch, &mut storage.tx, table, index, range, scan.direction, locks, covering)
+    Scan::open(&mut storage.latch, &mut storage.tx, table, path.index, range, path.direction, locks, path.covering)
 }
 
 /// Puts each row of the range that fulfils the conditions into the frame.
@@ -63,7 +58,7 @@ pub fn run_range(
     frame: &mut Frame,
     emit: Emit<'_>,
 ) -> SqlResult<Flow> {
-    let mut cursor = open_scan(scan, scan.index, range, scan.covering, run)?;
+    let mut cursor = open_scan(scan, range, run)?;
     loop {
         let storage = run.storage_of(scan.table.place)?;
         let Some(found) = cursor.next(&mut storage.latch, &mut storage.tx)? else { return Ok(Flow::Continue) };

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::error::{SqlError, SqlResult};
 use crate::plan::filtered_index::is_implied;
 use crate::plan::planner::{Planner, impossible_hints};
-use crate::plan::query::{AnyOf, SeekValue, SortKey, TableLocation};
+use crate::plan::query::{AnyOf, IndexPath, SeekValue, SortKey, TableLocation};
 use crate::plan::relation::TableRelation;
 use crate::plan::scalar::{CompareOp, Condition, Node, Scalar, SlotSet, compares_alike, flipped, slot_bit};
 use crate::plan::table_hints::Access;
@@ -18,20 +18,14 @@ use crate::tsql::ast::{Ident, IndexRef};
 use crate::value::{Collation, SqlType, Value};
 
 /// A way to read a table.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct AccessPath {
-    pub index: IndexId,
-    pub equal: Vec<SeekValue>,
-    pub any_of: Option<AnyOf>,
-    pub lower: Option<(Scalar, bool)>,
-    pub upper: Option<(Scalar, bool)>,
-    pub direction: Direction,
+    pub part: IndexPath,
     /// The rows come in the order asked for.
     pub ordered: bool,
-    pub covering: bool,
     /// How many rows are expected; a rank rather than a number.
     pub rows: f64,
-    /// The conditions that the seek makes sure of, by their position.
+    /// The conditions that the path makes sure of, by their position.
     pub consumed: Vec<usize>,
 }
 
@@ -68,17 +62,12 @@ impl AccessPath {
         let schema = &relation.table.schema;
         let hints = &relation.hints;
         let sought = find_sought(relation, conditions);
-        let hinted = match &hints.index {
-            Some(index) => Some(hinted_index(schema, index)?),
-            None => None,
-        };
+        let hinted = hints.index.as_ref().map(|index| hinted_index(schema, index)).transpose()?;
         let row_count = match relation.table.place {
-            TableLocation::Stored(id) => planner.latch.table(id).map_or(0, |table| table.row_count()) as f64,
+            TableLocation::Stored(id) => {
+                planner.latch.table(id).map_or(FEWEST_ROWS, |table| FEWEST_ROWS.max(table.row_count() as f64))
+            }
             TableLocation::Variable(_) => TABLE_VARIABLE_ROWS,
-        };
-        let row_count = match relation.table.place {
-            TableLocation::Stored(_) => row_count.max(FEWEST_ROWS),
-            TableLocation::Variable(_) => row_count,
         };
 
         let mut best: Option<AccessPath> = None;
@@ -88,8 +77,8 @@ impl AccessPath {
             }
         };
         if schema.clustered().is_none() && hinted.is_none_or(|index| index == HEAP) && !hints.force_seek {
-            let ordered = order.is_empty();
-            consider(AccessPath { rows: row_count, ..AccessPath::scan(HEAP, ordered) });
+            let part = IndexPath { index: HEAP, ..IndexPath::default() };
+            consider(AccessPath { part, ordered: order.is_empty(), rows: row_count, consumed: Vec::new() });
         }
         for index in &schema.indexes {
             if hinted.is_some_and(|hinted| hinted != index.id) {
@@ -101,17 +90,19 @@ impl AccessPath {
                 continue;
             }
             let mut path = seek(schema, index, &sought, relation.slot, order);
+            let part = &path.part;
             let is_seek =
-                !path.equal.is_empty() || path.any_of.is_some() || path.lower.is_some() || path.upper.is_some();
+                !part.equal.is_empty() || part.any_of.is_some() || part.lower.is_some() || part.upper.is_some();
             if hints.force_seek && !is_seek {
                 continue;
             }
-            if !seeks_columns(schema, index, &path, &hints.seek_columns) {
+            if !seeks_columns(schema, index, part, &hints.seek_columns) {
                 continue;
             }
-            path.covering = index.is_clustered() || covers(planner, relation, schema, index);
+            let covering = index.is_clustered() || covers(planner, relation, schema, index);
+            path.part.covering = covering;
             let serves_order = path.ordered && !order.is_empty() && limited;
-            let is_useful = is_seek || index.is_clustered() || index.filter.is_some() || serves_order || path.covering;
+            let is_useful = is_seek || index.is_clustered() || index.filter.is_some() || serves_order || covering;
             if !is_useful && hinted.is_none() {
                 continue;
             }
@@ -121,31 +112,16 @@ impl AccessPath {
         best.ok_or_else(impossible_hints)
     }
 
-    fn scan(index: IndexId, ordered: bool) -> AccessPath {
-        AccessPath {
-            index,
-            equal: Vec::new(),
-            any_of: None,
-            lower: None,
-            upper: None,
-            direction: Direction::Forward,
-            ordered,
-            covering: false,
-            rows: 0.0,
-            consumed: Vec::new(),
-        }
-    }
-
     /// The slots whose columns the seek reads.
     pub fn reads(&self) -> SlotSet {
         let mut slots = 0;
-        for seek in &self.equal {
+        for seek in &self.part.equal {
             slots |= seek.scalar.slots();
         }
-        if let Some(any_of) = &self.any_of {
+        if let Some(any_of) = &self.part.any_of {
             slots |= any_of.slots();
         }
-        for (scalar, _) in self.lower.iter().chain(&self.upper) {
+        for (scalar, _) in self.part.lower.iter().chain(&self.part.upper) {
             slots |= scalar.slots();
         }
         slots
@@ -175,7 +151,7 @@ fn hinted_index(schema: &TableSchema, index: &IndexRef) -> SqlResult<IndexId> {
 }
 
 /// Whether the seek uses the columns that FORCESEEK names.
-fn seeks_columns(schema: &TableSchema, index: &Index, path: &AccessPath, columns: &[Ident]) -> bool {
+fn seeks_columns(schema: &TableSchema, index: &Index, path: &IndexPath, columns: &[Ident]) -> bool {
     let ranges = usize::from(path.any_of.is_some() || path.lower.is_some() || path.upper.is_some());
     if columns.len() > path.equal.len() + ranges {
         return false;
@@ -184,7 +160,7 @@ fn seeks_columns(schema: &TableSchema, index: &Index, path: &AccessPath, columns
 }
 
 fn expected_rows(path: &AccessPath, index: &Index, row_count: f64, order: &[SortKey], limited: bool) -> f64 {
-    let is_unique_seek = index.is_unique() && path.equal.len() == index.key.len();
+    let is_unique_seek = index.is_unique() && path.part.equal.len() == index.key.len();
     let mut rows = if is_unique_seek {
         1.0
     } else {
@@ -192,15 +168,15 @@ fn expected_rows(path: &AccessPath, index: &Index, row_count: f64, order: &[Sort
         if index.filter.is_some() {
             rows *= 0.2;
         }
-        for seek in &path.equal {
+        for seek in &path.part.equal {
             rows *= if seek.is_null { 0.2 } else { 0.05 };
         }
-        match &path.any_of {
+        match &path.part.any_of {
             Some(AnyOf::List(list)) => rows *= 0.05 * list.len().max(1) as f64,
             Some(AnyOf::Query(_)) => rows *= 0.3,
             None => {}
         }
-        for _ in path.lower.iter().chain(&path.upper) {
+        for _ in path.part.lower.iter().chain(&path.part.upper) {
             rows *= 0.3;
         }
         rows.max(1.0)
@@ -213,7 +189,7 @@ fn expected_rows(path: &AccessPath, index: &Index, row_count: f64, order: &[Sort
         }
     }
     // Each row has to be fetched from the clustered index.
-    if !path.covering {
+    if !path.part.covering {
         rows *= 1.3;
     }
     rows
@@ -298,27 +274,37 @@ fn find_sought(relation: &TableRelation, conditions: &[&Condition]) -> Vec<Sough
                 }
             }
             Condition::InList { value, list, collation } => {
-                let Some((slot, column)) = value.as_column() else { continue };
-                let independent = list.iter().all(|item| item.slots() & own == 0);
                 let alike = list.iter().all(|item| compares_alike(item.ty, value.ty));
-                if slot == relation.slot && independent && alike && usable_collation(schema, column, *collation) {
-                    let kind = SoughtKind::AnyOf(AnyOf::List(list.clone()));
-                    found.push(Sought { condition: position, column, kind, exact: true });
+                let outer = list.iter().fold(0, |slots, item| slots | item.slots());
+                let values = AnyOf::List(list.clone());
+                if alike && outer & own == 0 {
+                    found.extend(any_of(relation, position, value, values, *collation));
                 }
             }
             Condition::InQuery { value, query, collation } => {
-                let Some((slot, column)) = value.as_column() else { continue };
                 let alike = compares_alike(query.columns[0].ty, value.ty);
-                let independent = query.outer_slots & own == 0;
-                if slot == relation.slot && independent && alike && usable_collation(schema, column, *collation) {
-                    let kind = SoughtKind::AnyOf(AnyOf::Query(Arc::clone(query)));
-                    found.push(Sought { condition: position, column, kind, exact: true });
+                let values = AnyOf::Query(Arc::clone(query));
+                if alike && query.outer_slots & own == 0 {
+                    found.extend(any_of(relation, position, value, values, *collation));
                 }
             }
             _ => {}
         }
     }
     found
+}
+
+/// A column of the table whose value is one of others, which do not depend on the table.
+fn any_of(
+    relation: &TableRelation,
+    condition: usize,
+    value: &Scalar,
+    values: AnyOf,
+    collation: Collation,
+) -> Option<Sought> {
+    let (slot, column) = value.as_column()?;
+    let is_usable = slot == relation.slot && usable_collation(&relation.table.schema, column, collation);
+    is_usable.then_some(Sought { condition, column, kind: SoughtKind::AnyOf(values), exact: true })
 }
 
 /// An index is ordered by its column's collation; a comparison under another one cannot use it.
@@ -329,7 +315,7 @@ fn usable_collation(schema: &TableSchema, column: usize, collation: Collation) -
 
 /// The most that one index can serve.
 fn seek(schema: &TableSchema, index: &Index, sought: &[Sought], slot: usize, order: &[SortKey]) -> AccessPath {
-    let mut path = AccessPath::scan(index.id, false);
+    let mut path = AccessPath { part: IndexPath { index: index.id, ..IndexPath::default() }, ..AccessPath::default() };
     for key in &index.key {
         let mut on_column = sought.iter().filter(|sought| sought.column == key.column);
         if let Some(equal) =
@@ -342,7 +328,7 @@ fn seek(schema: &TableSchema, index: &Index, sought: &[Sought], slot: usize, ord
                     is_null: true,
                 },
             };
-            path.equal.push(value);
+            path.part.equal.push(value);
             if equal.exact {
                 path.consumed.push(equal.condition);
             }
@@ -350,19 +336,19 @@ fn seek(schema: &TableSchema, index: &Index, sought: &[Sought], slot: usize, ord
         }
         if let Some(list) = on_column.clone().find(|sought| matches!(sought.kind, SoughtKind::AnyOf(_))) {
             if let SoughtKind::AnyOf(values) = &list.kind {
-                path.any_of = Some(values.clone());
+                path.part.any_of = Some(values.clone());
                 path.consumed.push(list.condition);
             }
             break;
         }
         for range in on_column.by_ref() {
             match &range.kind {
-                SoughtKind::Lower(scalar, inclusive) if path.lower.is_none() => {
-                    path.lower = Some((scalar.clone(), *inclusive));
+                SoughtKind::Lower(scalar, inclusive) if path.part.lower.is_none() => {
+                    path.part.lower = Some((scalar.clone(), *inclusive));
                     path.consumed.push(range.condition);
                 }
-                SoughtKind::Upper(scalar, inclusive) if path.upper.is_none() => {
-                    path.upper = Some((scalar.clone(), *inclusive));
+                SoughtKind::Upper(scalar, inclusive) if path.part.upper.is_none() => {
+                    path.part.upper = Some((scalar.clone(), *inclusive));
                     path.consumed.push(range.condition);
                 }
                 _ => {}
@@ -370,11 +356,11 @@ fn seek(schema: &TableSchema, index: &Index, sought: &[Sought], slot: usize, ord
         }
         break;
     }
-    if path.any_of.is_none()
-        && let Some(direction) = order_direction(schema, index, path.equal.len(), slot, order)
+    if path.part.any_of.is_none()
+        && let Some(direction) = order_direction(schema, index, path.part.equal.len(), slot, order)
     {
         path.ordered = true;
-        path.direction = direction;
+        path.part.direction = direction;
     }
     path
 }

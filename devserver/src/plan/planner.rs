@@ -26,8 +26,6 @@ pub struct Planner<'a> {
 struct Leaf {
     relation: Relation,
     loops: bool,
-    /// OUTER APPLY: its rows may be missing.
-    optional: bool,
 }
 
 /// An operator and what is known of it.
@@ -110,7 +108,7 @@ impl Planner<'_> {
         let mut best: Option<(f64, usize)> = None;
         for (position, leaf) in leaves.iter().enumerate() {
             // An APPLY comes after what it reads.
-            if leaf.relation.outer_slots() & own & !bound != 0 || (leaf.optional && leaves.len() > 1) {
+            if leaf.relation.outer_slots() & own & !bound != 0 {
                 continue;
             }
             let rows = match self.expected_rows(&leaf.relation, conditions, bound) {
@@ -141,7 +139,7 @@ impl Planner<'_> {
             // FORCESEEK within it may need the tables beside it.
             Relation::Join(_) if forces_seek(relation) => f64::MAX,
             Relation::Block(block) if !block.limit.is_none() => 20.0,
-            Relation::Join(_) | Relation::Apply { .. } | Relation::Block(_) => 2000.0,
+            Relation::Join(_) | Relation::Block(_) => 2000.0,
         })
     }
 
@@ -166,17 +164,14 @@ impl Planner<'_> {
             && !depends
             && !leaf.loops
             && !self.options.loop_joins
-            && !leaf.optional
             && !self.would_seek(&leaf.relation, &conditions, left_slots)?;
         if !use_hash {
-            let kind = if leaf.optional { LoopKind::Left } else { LoopKind::Inner };
             let right = self.plan_leaf(leaf.relation, conditions, bound, order, limited)?;
             let ordered = if left_slots == 0 { right.ordered } else { left.ordered };
             let operator = Operator::Loop {
-                kind,
+                kind: LoopKind::Inner,
                 left: Box::new(left.operator),
                 right: Box::new(right.operator),
-                on: Vec::new(),
                 right_slots,
                 target_on_right: is_target,
             };
@@ -255,10 +250,6 @@ impl Planner<'_> {
             Relation::Function { slot, function } => (Operator::Function { slot, function }, conditions),
             Relation::Working { slot, working, .. } => (Operator::Working { slot, working }, conditions),
             Relation::Join(join) => self.plan_outer_join(*join, conditions, bound)?,
-            Relation::Apply { outer, left, right } => {
-                debug_assert!(outer, "CROSS APPLY is taken apart by flatten");
-                self.plan_outer_apply(*left, *right, conditions, bound)?
-            }
             Relation::Block(block) => (self.plan_block(*block)?, conditions),
         };
         let operator =
@@ -294,31 +285,14 @@ impl Planner<'_> {
         let references: Vec<&Condition> = conditions.iter().collect();
         let path = AccessPath::choose(self, &table, &references, order, limited)?;
         let ordered = path.ordered;
-        let mut residual = Vec::new();
-        for (position, condition) in conditions.iter().enumerate() {
-            if !path.consumed.contains(&position) {
-                residual.push(condition.clone());
-            }
-        }
+        let left = conditions.into_iter().enumerate().filter(|(position, _)| !path.consumed.contains(position));
+        let residual = left.map(|(_, condition)| condition).collect();
         let TableRelation { slot, table, hints, access } = table;
-        let scan = TableScan {
-            slot,
-            table,
-            index: path.index,
-            equal: path.equal,
-            any_of: path.any_of,
-            lower: path.lower,
-            upper: path.upper,
-            direction: path.direction,
-            residual,
-            hints,
-            access,
-            covering: path.covering,
-        };
+        let scan = TableScan { slot, table, path: path.part, residual, hints, access };
         Ok(Planned { operator: Operator::Table(Box::new(scan)), ordered })
     }
 
-    /// LEFT, RIGHT and FULL JOIN; returns the conditions that are still to be checked on its result.
+    /// LEFT and RIGHT JOIN and OUTER APPLY; returns the conditions that are still to be checked on its result.
     fn plan_outer_join(
         &self,
         join: JoinRelation,
@@ -343,33 +317,9 @@ impl Planner<'_> {
                 kind: LoopKind::Left,
                 left: Box::new(left.operator),
                 right: Box::new(right.operator),
-                on: Vec::new(),
                 right_slots: right_list,
                 target_on_right,
             }
-        };
-        Ok((operator, conditions))
-    }
-
-    fn plan_outer_apply(
-        &self,
-        left: Relation,
-        right: Relation,
-        mut conditions: Vec<Condition>,
-        bound: SlotSet,
-    ) -> SqlResult<(Operator, Vec<Condition>)> {
-        let (left_slots, right_slots) = (left.slots(), right.slots());
-        let right_list = right.slot_list();
-        let own_left = take_matching(&mut conditions, |slots| slots & right_slots == 0);
-        let left = self.plan_joins(left, own_left, bound, &[], false)?;
-        let right = self.plan_joins(right, Vec::new(), bound | left_slots, &[], false)?;
-        let operator = Operator::Loop {
-            kind: LoopKind::Left,
-            left: Box::new(left.operator),
-            right: Box::new(right.operator),
-            on: Vec::new(),
-            right_slots: right_list,
-            target_on_right: false,
         };
         Ok((operator, conditions))
     }
@@ -377,15 +327,7 @@ impl Planner<'_> {
 
 /// Takes the conditions out whose slots fulfil `test`.
 fn take_matching(conditions: &mut Vec<Condition>, test: impl Fn(SlotSet) -> bool) -> Vec<Condition> {
-    let mut taken = Vec::new();
-    let mut kept = Vec::new();
-    for condition in conditions.drain(..) {
-        if test(condition.slots()) {
-            taken.push(condition);
-        } else {
-            kept.push(condition);
-        }
-    }
+    let (taken, kept) = std::mem::take(conditions).into_iter().partition(|condition| test(condition.slots()));
     *conditions = kept;
     taken
 }
@@ -412,16 +354,12 @@ fn flatten(
             flatten(right, own_loops, leaves, conditions, forced)?;
             conditions.extend(on);
         }
-        Relation::Apply { outer: false, left, right } => {
-            flatten(*left, loops, leaves, conditions, forced)?;
-            flatten(*right, false, leaves, conditions, forced)?;
-        }
         Relation::Block(block) if block.window.is_none() && block.limit.is_none() => {
             let BlockRelation { input, conditions: inner, .. } = *block;
             flatten(input, loops, leaves, conditions, forced)?;
             conditions.extend(inner);
         }
-        other => leaves.push(Leaf { relation: other, loops, optional: false }),
+        other => leaves.push(Leaf { relation: other, loops }),
     }
     Ok(())
 }
@@ -457,13 +395,7 @@ fn contains_target(relation: &Relation) -> bool {
     match relation {
         Relation::Table(table) => table.access == Access::Change,
         Relation::Join(join) => contains_target(&join.left) || contains_target(&join.right),
-        Relation::Apply { left, right, .. } => contains_target(left) || contains_target(right),
         Relation::Block(block) => contains_target(&block.input),
-        Relation::Unit
-        | Relation::Values { .. }
-        | Relation::Derived { .. }
-        | Relation::View { .. }
-        | Relation::Function { .. }
-        | Relation::Working { .. } => false,
+        _ => false,
     }
 }

@@ -122,6 +122,17 @@ pub enum TableLocation {
 pub struct TableScan {
     pub slot: usize,
     pub table: TableHandle,
+    pub path: IndexPath,
+    /// Everything else that a row has to fulfil.
+    pub residual: Vec<Condition>,
+    pub hints: TableHints,
+    /// `Change`: this is the statement's target, and the locators of its rows are kept.
+    pub access: Access,
+}
+
+/// The part of an index that is read.
+#[derive(Debug, Default)]
+pub struct IndexPath {
     pub index: IndexId,
     pub equal: Vec<SeekValue>,
     /// `column IN (…)` behind the equal columns: a seek for each distinct value.
@@ -129,11 +140,6 @@ pub struct TableScan {
     pub lower: Option<(Scalar, bool)>,
     pub upper: Option<(Scalar, bool)>,
     pub direction: Direction,
-    /// Everything else that a row has to fulfil.
-    pub residual: Vec<Condition>,
-    pub hints: TableHints,
-    /// `Change`: this is the statement's target, and the locators of its rows are kept.
-    pub access: Access,
     /// The index holds every column the statement needs: the rows themselves are not locked.
     pub covering: bool,
 }
@@ -215,7 +221,6 @@ pub enum Operator {
         kind: LoopKind,
         left: Box<Operator>,
         right: Box<Operator>,
-        on: Vec<Condition>,
         /// The slots that become NULL where there is no partner.
         right_slots: Vec<usize>,
         /// The statement's target stands on the right side: where there is no partner, there is no row to change.

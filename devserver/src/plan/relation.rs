@@ -38,13 +38,8 @@ pub enum Relation {
         slot: usize,
         working: usize,
     },
+    /// Joins, CROSS APPLY and OUTER APPLY.
     Join(Box<JoinRelation>),
-    /// CROSS APPLY and OUTER APPLY.
-    Apply {
-        outer: bool,
-        left: Box<Relation>,
-        right: Box<Relation>,
-    },
     /// A merged derived table.
     Block(Box<BlockRelation>),
 }
@@ -60,7 +55,7 @@ pub struct TableRelation {
 #[derive(Debug)]
 pub struct JoinRelation {
     pub kind: JoinKind,
-    /// LOOP JOIN.
+    /// LOOP JOIN; OUTER APPLY.
     pub loops: bool,
     pub left: Relation,
     pub right: Relation,
@@ -77,23 +72,14 @@ pub struct BlockRelation {
 }
 
 impl Relation {
+    pub fn cross(left: Relation, right: Relation) -> Relation {
+        let kind = JoinKind::Cross;
+        Relation::Join(Box::new(JoinRelation { kind, loops: false, left, right, on: Vec::new() }))
+    }
+
     /// The slots that it fills.
     pub fn slots(&self) -> SlotSet {
-        match self {
-            Relation::Unit => 0,
-            Relation::Table(table) => slot_bit(table.slot),
-            Relation::Values { slot, .. }
-            | Relation::Derived { slot, .. }
-            | Relation::View { slot, .. }
-            | Relation::Function { slot, .. }
-            | Relation::Working { slot, .. } => slot_bit(*slot),
-            Relation::Join(join) => join.left.slots() | join.right.slots(),
-            Relation::Apply { left, right, .. } => left.slots() | right.slots(),
-            Relation::Block(block) => {
-                let window = block.window.as_ref().map_or(0, |(slot, _)| slot_bit(*slot));
-                block.input.slots() | window
-            }
-        }
+        self.slot_list().into_iter().fold(0, |slots, slot| slots | slot_bit(slot))
     }
 
     /// The slots, one by one, in the order of the tables.
@@ -116,10 +102,6 @@ impl Relation {
                 join.left.add_slots(out);
                 join.right.add_slots(out);
             }
-            Relation::Apply { left, right, .. } => {
-                left.add_slots(out);
-                right.add_slots(out);
-            }
             Relation::Block(block) => {
                 block.input.add_slots(out);
                 out.extend(block.window.iter().map(|(slot, _)| *slot));
@@ -138,7 +120,6 @@ impl Relation {
                 let on = join.on.iter().fold(0, |slots, condition| slots | condition.slots());
                 join.left.outer_slots() | join.right.outer_slots() | on
             }
-            Relation::Apply { left, right, .. } => left.outer_slots() | right.outer_slots(),
             Relation::Block(block) => {
                 let conditions = block.conditions.iter().fold(0, |slots, condition| slots | condition.slots());
                 let sort = block.sort.iter().fold(0, |slots, key| slots | key.scalar.slots());
@@ -160,7 +141,6 @@ impl Relation {
                 let JoinRelation { left, right, .. } = &mut **join;
                 left.table_in(wanted).or_else(|| right.table_in(wanted))
             }
-            Relation::Apply { left, right, .. } => left.table_in(wanted).or_else(|| right.table_in(wanted)),
             Relation::Block(block) => block.input.table_in(wanted),
             _ => None,
         }
@@ -174,17 +154,8 @@ impl Relation {
                 join.left.table_slots(out);
                 join.right.table_slots(out);
             }
-            Relation::Apply { left, right, .. } => {
-                left.table_slots(out);
-                right.table_slots(out);
-            }
             Relation::Block(block) => block.input.table_slots(out),
-            Relation::Unit
-            | Relation::Values { .. }
-            | Relation::Derived { .. }
-            | Relation::View { .. }
-            | Relation::Function { .. }
-            | Relation::Working { .. } => {}
+            _ => {}
         }
     }
 }

@@ -25,8 +25,9 @@ pub struct SeekRange {
     pub upper: Option<(Value, bool)>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Direction {
+    #[default]
     Forward,
     Backward,
 }
