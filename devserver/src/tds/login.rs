@@ -189,52 +189,29 @@ fn read_token(data: &[u8]) -> Result<String, ReadError> {
 mod tests {
     use super::*;
 
-    /// A LOGIN7 message with the given options; strings in the order of the fixed part.
+    /// A LOGIN7 message with the given options; the features come first, then the texts.
     fn message(version: u32, packet_size: u32, options: [u8; 4], features: &[u8], language: &str) -> Vec<u8> {
         const FIXED: usize = 94;
-        let mut data = Vec::new();
-        let mut pointers = Vec::new();
-        let hidden: Vec<u8> =
-            "pässword".encode_utf16().flat_map(u16::to_le_bytes).map(|byte| byte.rotate_left(4) ^ 0xA5).collect();
+        const EXTENSION: usize = 5;
         let text = |text: &str| -> Vec<u8> { text.encode_utf16().flat_map(u16::to_le_bytes).collect() };
-        let parts = [
-            text("host"),
-            text("sa"),
-            hidden,
-            text("app"),
-            text("server"),
-            vec![],
-            text("lib"),
-            text(language),
-            text("db"),
-        ];
+        let hidden = text("pässword").iter().map(|byte| byte.rotate_left(4) ^ 0xA5).collect();
+        let features_at = (FIXED as u32).to_le_bytes().to_vec();
+        let [host, user, app, server] = ["host", "sa", "app", "server"].map(text);
+        let [library, language, database] = ["lib", language, "db"].map(text);
+        let parts = [host, user, hidden, app, server, features_at, library, language, database];
+        let mut pointers = Vec::new();
+        let mut data = features.to_vec();
         for (index, part) in parts.iter().enumerate() {
-            let is_extension = index == 5;
-            let part = if is_extension && !features.is_empty() { &vec![0; 4] } else { part };
-            let units = if is_extension { part.len() } else { part.len() / 2 };
+            let units = if index == EXTENSION { part.len() } else { part.len() / 2 };
             pointers.extend_from_slice(&((FIXED + data.len()) as u16).to_le_bytes());
             pointers.extend_from_slice(&(units as u16).to_le_bytes());
             data.extend_from_slice(part);
         }
-        pointers.extend_from_slice(&[0; 6]);
-        pointers.extend_from_slice(&[0; 3 * 4 + 4]);
-        if !features.is_empty() {
-            let block_at = ((FIXED + data.len()) as u32).to_le_bytes();
-            let pointer_at = usize::from(u16::from_le_bytes([pointers[20], pointers[21]])) - FIXED;
-            data[pointer_at..pointer_at + 4].copy_from_slice(&block_at);
-            data.extend_from_slice(features);
-        }
-        let mut message = Vec::new();
-        message.extend_from_slice(&((FIXED + data.len()) as u32).to_le_bytes());
-        message.extend_from_slice(&version.to_le_bytes());
-        message.extend_from_slice(&packet_size.to_le_bytes());
-        message.extend_from_slice(&[0; 12]);
-        message.extend_from_slice(&options);
-        message.extend_from_slice(&[0; 8]);
-        message.extend_from_slice(&pointers);
-        assert_eq!(message.len(), FIXED);
-        message.extend_from_slice(&data);
-        message
+        // The client's id, three parts that are empty, and four bytes.
+        pointers.extend_from_slice(&[0; 6 + 3 * 4 + 4]);
+        let length = ((FIXED + data.len()) as u32).to_le_bytes();
+        let numbers = [length, version.to_le_bytes(), packet_size.to_le_bytes()].concat();
+        [&numbers[..], &[0; 12], &options, &[0; 8], &pointers, &data].concat()
     }
 
     #[test]
