@@ -168,11 +168,7 @@ impl<'a> Compiler<'a> {
             }
             StatementKind::Break | StatementKind::Continue if self.loops == 0 => {
                 let word = if *kind == StatementKind::Break { "BREAK" } else { "CONTINUE" };
-                return Err(SqlError::new(
-                    135,
-                    format!("Cannot use a {word} statement outside the scope of a WHILE statement."),
-                )
-                .severity(15));
+                return Err(SqlError::not_supported(format!("{word} outside WHILE")));
             }
             StatementKind::Break => StepKind::Break,
             StatementKind::Continue => StepKind::Continue,
@@ -189,12 +185,7 @@ impl<'a> Compiler<'a> {
             }
             StatementKind::Throw(None) => {
                 if self.in_catch == 0 {
-                    return Err(SqlError::new(
-                        10704,
-                        "To rethrow an error, a THROW statement must be used inside a CATCH block. Insert the THROW \
-                         statement inside a CATCH block, or add error parameters to the THROW statement.",
-                    )
-                    .severity(15));
+                    return Err(SqlError::not_supported("THROW without arguments outside CATCH"));
                 }
                 StepKind::Rethrow
             }
@@ -367,11 +358,9 @@ impl<'a> Compiler<'a> {
                     VariableType::Scalar(ty) => ArgumentSource::Variable { place, ty: *ty, output: *output },
                     VariableType::Table(_) | VariableType::TableType { .. } => {
                         if *output {
-                            return Err(SqlError::new(
-                                102,
-                                format!("The table-valued parameter \"{name}\" cannot be an OUTPUT parameter."),
-                            )
-                            .severity(15));
+                            return Err(SqlError::not_supported(format!(
+                                "the table-valued parameter {name} as OUTPUT"
+                            )));
                         }
                         ArgumentSource::Table { place, ty: variable.ty.clone() }
                     }

@@ -23,10 +23,7 @@ impl Binder<'_> {
         let name = fold(&call.name.name);
         self.database.server.product.check_has_function(&name, &call.name.name)?;
         if self.calls.is_some() && name == "newid" {
-            return Err(SqlError::new(
-                443,
-                format!("Invalid use of a side-effecting operator '{name}' within a function."),
-            ));
+            return Err(SqlError::not_supported(format!("{name} in a function")));
         }
         if is_window_only(&name) {
             return self.bind_window_only(call);
@@ -35,17 +32,8 @@ impl Binder<'_> {
             let bound = self.bind_aggregate(call, function)?;
             return match &call.over {
                 Some(window) => {
-                    if bound.distinct {
-                        return Err(
-                            SqlError::new(10759, "Use of DISTINCT is not allowed with the OVER clause.").severity(15)
-                        );
-                    }
-                    if function == AggregateFunction::StringAgg {
-                        return Err(SqlError::new(
-                            4113,
-                            "The function 'STRING_AGG' is not a valid windowing function, and \
-                            cannot be used with the OVER clause.",
-                        ));
+                    if bound.distinct || function == AggregateFunction::StringAgg {
+                        return Err(SqlError::not_supported("DISTINCT and STRING_AGG with OVER"));
                     }
                     let ty = bound.ty;
                     let label = match &bound.argument {
@@ -107,10 +95,10 @@ impl Binder<'_> {
             CollationLabel::Implicit(collation) | CollationLabel::Explicit(collation) => collation,
             CollationLabel::Coercible => value::Collation::default(),
             CollationLabel::Conflict => {
-                return Err(SqlError::new(
-                    451,
-                    format!("Cannot resolve collation conflict in the function {}.", call.name.name),
-                ));
+                return Err(SqlError::not_supported(format!(
+                    "the function {} of texts with several collations",
+                    call.name.name
+                )));
             }
         };
         let nullable = match name.as_str() {

@@ -71,15 +71,7 @@ pub(super) fn logical_table_changed() -> SqlError {
 }
 
 pub(crate) fn assigned_twice(column: &str) -> SqlError {
-    SqlError::new(
-        264,
-        format!(
-            "The column name '{column}' is specified more than once in the SET clause or column list of an INSERT. A \
-             column cannot be assigned more than one value in the same clause. Modify the clause to make sure that a \
-             column is updated only once. If this statement updates or inserts columns into a view, column aliasing can \
-             conceal the duplication in your code."
-        ),
-    )
+    SqlError::not_supported(format!("assigning the column '{column}' twice"))
 }
 
 pub(crate) fn computed_column(name: &str) -> SqlError {
@@ -229,14 +221,7 @@ impl Binder<'_> {
         match source.columns.iter().find(|column| fold(&column.name) == name) {
             Some(found) => match found.scalar.column_place() {
                 Some(place) => Ok(place),
-                None => Err(SqlError::new(
-                    4406,
-                    format!(
-                        "Update or insert of view or function '{}' failed because it contains a derived or constant \
-                         field.",
-                        source.name
-                    ),
-                )),
+                None => Err(SqlError::not_supported(format!("changing what '{}' computes", source.name))),
             },
             None => Err(SqlError::new(207, format!("Invalid column name '{}'.", column.name))),
         }

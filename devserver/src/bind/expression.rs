@@ -88,10 +88,7 @@ impl Binder<'_> {
                 let mut scalar = self.bind_expr(expr)?;
                 no_text_or_image(scalar.ty, "COLLATE")?;
                 if !scalar.ty.is_character() {
-                    return Err(SqlError::new(
-                        447,
-                        format!("Expression type {} is invalid for COLLATE clause.", scalar.ty.name()),
-                    ));
+                    return Err(SqlError::not_supported(format!("COLLATE of {}", scalar.ty.name())));
                 }
                 scalar.label = CollationLabel::Explicit(self.collation(collation)?);
                 Ok(scalar)
@@ -162,11 +159,7 @@ impl Binder<'_> {
             }
             Expr::NullIf(value, other) => {
                 if is_null(value) {
-                    return Err(SqlError::new(
-                        4151,
-                        "The type of the first argument to NULLIF cannot be the NULL constant because the type of the \
-                         first argument has to be known.",
-                    ));
+                    return Err(SqlError::not_supported("NULLIF of the constant NULL"));
                 }
                 let result = self.bind_expr(value)?;
                 let condition = self.bind_compare(CompareOp::Equal, value, other)?;
@@ -177,10 +170,7 @@ impl Binder<'_> {
             }
             Expr::Coalesce(arguments) => {
                 if arguments.iter().all(is_null) {
-                    return Err(SqlError::new(
-                        4127,
-                        "At least one of the arguments to COALESCE must be an expression that is not the NULL constant.",
-                    ));
+                    return Err(SqlError::not_supported("COALESCE of nothing but constants NULL"));
                 }
                 let mut bound = Vec::with_capacity(arguments.len());
                 for argument in arguments {
@@ -228,11 +218,7 @@ impl Binder<'_> {
         let results: Vec<&Scalar> = branches.iter().map(|(_, result)| result).chain(&otherwise).collect();
         let all_null = results.iter().all(|result| matches!(result.node, Node::Constant(Value::Null)));
         if all_null {
-            return Err(SqlError::new(
-                8133,
-                "At least one of the result expressions in a CASE specification must be an expression other than the \
-                 NULL constant.",
-            ));
+            return Err(SqlError::not_supported("CASE with nothing but constants NULL"));
         }
         let (ty, label) = common_type(&results)?;
         let nullable = otherwise.is_none() || results.iter().any(|result| result.nullable);

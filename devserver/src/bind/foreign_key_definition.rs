@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::bind::binder::Binder;
 use crate::bind::name::display_name;
-use crate::bind::table_definition::{generated_name, not_persisted_in};
+use crate::bind::table_definition::generated_name;
 use crate::bind::trigger::triggers_of;
 use crate::catalog::principal::SecurableId;
 use crate::error::{SqlError, SqlResult};
@@ -53,13 +53,9 @@ pub fn foreign_keys(
             ));
         }
         if columns.len() != referenced_columns.len() {
-            return Err(SqlError::new(
-                8139,
-                format!(
-                    "Number of referencing columns in foreign key differs from number of referenced columns, table '{}'.",
-                    schema.name
-                ),
-            ));
+            return Err(SqlError::not_supported(format!(
+                "the foreign key '{name}' with fewer or more columns than it refers to"
+            )));
         }
         let key = ForeignKey {
             name,
@@ -167,7 +163,7 @@ fn check_columns(schema: &TableSchema, partner: &TableSchema, key: &ForeignKey) 
             continue;
         };
         if schema.columns[column].computed.is_some() {
-            return Err(not_persisted_in(schema, &schema.columns[column], "FOREIGN KEY CONSTRAINT"));
+            return Err(SqlError::not_supported(format!("the computed column '{name}' in a foreign key")));
         }
         let (column, other) = (&schema.columns[column], &partner.columns[other]);
         if !is_same_type(column.sql_type, other.sql_type) {
@@ -181,14 +177,7 @@ fn check_columns(schema: &TableSchema, partner: &TableSchema, key: &ForeignKey) 
             ));
         }
         if column.sql_type.is_character() && column.collation != other.collation {
-            return Err(SqlError::new(
-                1757,
-                format!(
-                    "Column '{}.{referenced}' is not of same collation as referencing column '{}.{name}' in foreign key \
-                     '{}'.",
-                    partner.name, schema.name, key.name
-                ),
-            ));
+            return Err(SqlError::not_supported(format!("a foreign key between collations, '{}'", key.name)));
         }
     }
     Ok(())

@@ -14,11 +14,6 @@ use crate::plan::cached_plan::Plan;
 use crate::plan::declarations::Declarations;
 use crate::tsql::ast::{Statement, StatementKind};
 
-/// 443.
-fn side_effect(operator: &str) -> SqlError {
-    SqlError::new(443, format!("Invalid use of a side-effecting operator '{operator}' within a function.")).state(15)
-}
-
 /// Refuses what a function must not do, and what is not known here.
 pub fn check_statements(statements: &[Statement]) -> SqlResult<()> {
     statements
@@ -37,9 +32,6 @@ fn check_statement(statement: &StatementKind) -> SqlResult<()> {
         | StatementKind::SetVariable { .. }
         | StatementKind::Select(_)
         | StatementKind::Return(Some(_)) => Ok(()),
-        StatementKind::Print(_) => Err(side_effect("PRINT")),
-        StatementKind::TryCatch { .. } => Err(side_effect("BEGIN TRY")),
-        StatementKind::RaiseError(_) => Err(side_effect("RAISERROR")),
         _ => Err(SqlError::not_supported("this statement in a function")),
     }
 }

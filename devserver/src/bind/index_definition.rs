@@ -81,13 +81,7 @@ pub fn key_columns(schema: &TableSchema, columns: &[IndexColumn]) -> SqlResult<V
             ));
         }
         if key.iter().any(|other| other.column == ordinal) {
-            return Err(SqlError::new(
-                1909,
-                format!(
-                    "Cannot use duplicate column names in index. Column name '{}' listed more than once.",
-                    column.name
-                ),
-            ));
+            return Err(SqlError::not_supported(format!("the column '{}' twice in an index", column.name)));
         }
         key.push(KeyColumn { column: ordinal, descending: column.descending });
     }
@@ -112,15 +106,7 @@ fn index_column(schema: &TableSchema, name: &str) -> SqlResult<usize> {
 
 /// The WHERE of a filtered index.
 pub fn bind_filter(schema: &TableSchema, index: &str, filter: &ast::Filter) -> SqlResult<Filter> {
-    let incorrect = || {
-        SqlError::new(
-            10735,
-            format!(
-                "Incorrect WHERE clause for filtered index '{index}' on table '{}.{}'.",
-                schema.schema, schema.name
-            ),
-        )
-    };
+    let incorrect = || SqlError::not_supported(format!("the filter of the index '{index}'"));
     let filter_column = |ColumnRef { table, name }: &ColumnRef| {
         if let Some(table) = table
             && fold(&table.name) != fold(&schema.name)
@@ -131,15 +117,7 @@ pub fn bind_filter(schema: &TableSchema, index: &str, filter: &ast::Filter) -> S
         let column = index_column(schema, name)?;
         no_text_or_image(schema.columns[column].sql_type, "the filter of an index")?;
         if schema.columns[column].computed.is_some() {
-            return Err(SqlError::new(
-                10609,
-                format!(
-                    "Filtered index '{index}' cannot be created on table '{}.{}' because the column '{name}' in the filter \
-                     expression is a computed column. Rewrite the filter expression so that it does not include this \
-                     column.",
-                    schema.schema, schema.name
-                ),
-            ));
+            return Err(SqlError::not_supported(format!("the computed column '{name}' in the filter of an index")));
         }
         Ok(column)
     };

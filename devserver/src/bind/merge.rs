@@ -52,11 +52,7 @@ impl Binder<'_> {
         let source_relation = self.bind_from(std::slice::from_ref(&merge.source))?;
         let source = std::mem::take(&mut self.scope().sources);
         if source.iter().any(|source| fold(&source.name) == fold(&target.name)) {
-            return Err(SqlError::new(
-                5318,
-                "In a MERGE statement, the source and target cannot have the same name or alias. Use different aliases \
-                 for the source and target to ensure that they have unique names in the MERGE statement.",
-            ));
+            return Err(SqlError::not_supported("MERGE with source and target of one name"));
         }
         let sides = Sides { target, source, slot, table };
 

@@ -45,11 +45,6 @@ pub(super) fn output_sort(order_by: &[OrderItem], columns: &[OutputColumn]) -> S
     Ok(sort)
 }
 
-/// 408 (docs/relational-databases/errors-events/database-engine-events-and-errors-0-to-999.md).
-fn constant_at(place: usize) -> SqlError {
-    SqlError::new(408, format!("A constant expression was encountered in the ORDER BY list, position {}.", place + 1))
-}
-
 impl Binder<'_> {
     /// Whether an expression is a constant as it is written, and not because what a derived table has under a name, or
     /// what a function was given, is one. `scalar`: as it was bound.
@@ -65,7 +60,7 @@ impl Binder<'_> {
 
     pub(super) fn bind_order_by(&mut self, order_by: &[OrderItem], items: &[Item]) -> SqlResult<Vec<SortKey>> {
         let mut sort: Vec<SortKey> = Vec::with_capacity(order_by.len());
-        for (place, item) in order_by.iter().enumerate() {
+        for item in order_by {
             let scalar = match &item.expr {
                 Expr::Literal(Literal::Int(position)) => {
                     let position = usize::try_from(*position).unwrap_or(0);
@@ -74,7 +69,7 @@ impl Binder<'_> {
                         None => return Err(bad_position(position)),
                     }
                 }
-                Expr::Literal(_) => return Err(constant_at(place)),
+                Expr::Literal(_) => return Err(SqlError::not_supported("ORDER BY a constant")),
                 Expr::Unary { operand, .. } if matches!(**operand, Expr::Literal(_)) => {
                     return Err(SqlError::not_supported("ORDER BY a number with a sign"));
                 }
@@ -93,7 +88,7 @@ impl Binder<'_> {
                 expr => {
                     let scalar = self.bind_expr(expr)?;
                     if self.is_written_constant(expr, &scalar) {
-                        return Err(constant_at(place));
+                        return Err(SqlError::not_supported("ORDER BY a constant"));
                     }
                     scalar
                 }
@@ -102,12 +97,7 @@ impl Binder<'_> {
             no_text_or_image(scalar.ty, "ORDER BY")?;
             let repeated = sort.iter().any(|key| key.scalar == scalar && scalar.column_place().is_some());
             if repeated {
-                return Err(SqlError::new(
-                    169,
-                    "A column has been specified more than once in the order by list. Columns in the order by list \
-                     must be unique.",
-                )
-                .severity(15));
+                return Err(SqlError::not_supported("a column twice in ORDER BY"));
             }
             sort.push(SortKey { scalar, descending: item.descending });
         }

@@ -107,27 +107,17 @@ impl Binder<'_> {
                     if table.schema.lifetime == Lifetime::Permanent {
                         self.need("INSERT", &Arc::clone(&table.schema));
                     }
-                    if let Some(check) = table.schema.checks.first() {
-                        return Err(SqlError::new(
-                            333,
-                            format!(
-                                "The target table '{}' of the OUTPUT INTO clause cannot have any enabled check \
-                                 constraints or any enabled rules. Found check constraint or rule '{}'.",
-                                table.schema.name, check.name
-                            ),
-                        ));
+                    if !table.schema.checks.is_empty() {
+                        return Err(SqlError::not_supported(format!(
+                            "OUTPUT INTO '{}', which has a CHECK",
+                            table.schema.name
+                        )));
                     }
-                    let own_key = table.schema.foreign_keys.first().map(|key| Arc::clone(&key.name));
-                    let other = referring_keys(self.latch, &table.schema);
-                    if let Some(key) = own_key.or_else(|| other.first().map(|(_, key)| Arc::clone(&key.name))) {
-                        return Err(SqlError::new(
-                            332,
-                            format!(
-                                "The target table '{}' of the OUTPUT INTO clause cannot be on either side of a (primary \
-                                 key, foreign key) relationship. Found reference constraint '{key}'.",
-                                table.schema.name
-                            ),
-                        ));
+                    if !table.schema.foreign_keys.is_empty() || !referring_keys(self.latch, &table.schema).is_empty() {
+                        return Err(SqlError::not_supported(format!(
+                            "OUTPUT INTO '{}', which has or serves a foreign key",
+                            table.schema.name
+                        )));
                     }
                     let named = (!into.columns.is_empty()).then_some(&into.columns[..]);
                     let target = self.insert_target(table, named)?;

@@ -74,19 +74,10 @@ impl Binder<'_> {
                 return Err(SqlError::not_supported("GROUP BY a user-defined function"));
             }
             if has_subquery {
-                return Err(SqlError::new(
-                    144,
-                    "Cannot use an aggregate or a subquery in an expression used for the group by list of a GROUP BY \
-                     clause.",
-                )
-                .severity(15));
+                return Err(SqlError::not_supported("a subquery in GROUP BY"));
             }
             if scalar.slots() & base_slots == 0 {
-                return Err(SqlError::new(
-                    164,
-                    "Each GROUP BY expression must contain at least one column that is not an outer reference.",
-                )
-                .severity(15));
+                return Err(SqlError::not_supported("GROUP BY an expression without a column of the query"));
             }
             scalar.label.check_resolved()?;
             no_text_or_image(scalar.ty, "GROUP BY")?;

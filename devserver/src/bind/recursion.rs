@@ -146,17 +146,8 @@ impl Binder<'_> {
             if plan.columns.len() != columns.len() {
                 return Err(SqlError::not_supported("another number of columns in the recursive part of a CTE"));
             }
-            let other = plan.columns.iter().zip(columns).position(|(column, anchor)| column.ty != anchor.ty);
-            if let Some(position) = other {
-                let name = cte.columns.get(position).unwrap_or(&columns[position].name);
-                return Err(SqlError::new(
-                    240,
-                    format!(
-                        "Types don't match between the anchor and the recursive part in column \"{name}\" of recursive \
-                         query \"{}\".",
-                        cte.name
-                    ),
-                ));
+            if plan.columns.iter().zip(columns).any(|(column, anchor)| column.ty != anchor.ty) {
+                return Err(SqlError::not_supported(format!("other types in the recursive part of {}", cte.name)));
             }
             members.push(plan);
         }

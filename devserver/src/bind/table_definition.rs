@@ -58,13 +58,7 @@ pub fn template(
         schema.columns.push(column);
     }
     if schema.columns.iter().filter(|column| column.identity.is_some()).count() > 1 {
-        return Err(SqlError::new(
-            2744,
-            format!(
-                "Multiple identity columns specified for table '{name}'. Only one identity column per table is allowed."
-            ),
-        )
-        .state(2));
+        return Err(SqlError::not_supported("several identity columns"));
     }
     let is_primary =
         |constraint: &&TableConstraint| matches!(constraint.kind, ConstraintKind::Key { primary: true, .. });
@@ -123,29 +117,14 @@ pub fn bind_column(
     if identity.is_some() {
         let is_integral = sql_type.is_integer() || matches!(sql_type, SqlType::Decimal { scale: 0, .. });
         if !is_integral {
-            return Err(SqlError::new(
-                2749,
-                format!(
-                    "Identity column '{}' must be of data type int, bigint, smallint, tinyint, or decimal or numeric with \
-                     a scale of 0, unencrypted, and constrained to be nonnullable.",
-                    column.name
-                ),
-            )
-            .state(2));
+            return Err(SqlError::not_supported(format!("the type of the identity column '{}'", column.name)));
         }
         if column.nullable == Some(true) {
-            return Err(SqlError::new(
-                8147,
-                format!(
-                    "Could not create IDENTITY attribute on nullable column '{}', table '{}'.",
-                    column.name, schema.name
-                ),
-            ));
+            return Err(SqlError::not_supported(format!("the nullable identity column '{}'", column.name)));
         }
     }
     if column.default.is_some() {
-        let reason = no_default(identity.is_some(), sql_type, &schema.name, &column.name);
-        reason.map_or(Ok(()), |reason| Err(constraint_failed(reason)))?;
+        check_takes_default(identity.is_some(), sql_type)?;
     }
     let nullable = column.nullable.unwrap_or(identity.is_none() && sql_type != SqlType::RowVersion);
     let default = match &column.default {
@@ -178,23 +157,20 @@ pub fn bind_column(
 /// (MicrosoftDocs/sql-docs).
 pub fn constraint_failed(error: SqlError) -> SqlError {
     match error.number {
-        1505 | 1711 | 1752 | 1754 | 1755 | 1757 | 1761 | 1764 | 1767 | 1769 | 1770 | 1773 | 1776 | 1778 | 1779
-        | 1781 | 1784 | 1785 | 1787 | 1902 | 1909 | 1911 | 1913 | 1919 | 2714 | 8111 | 8139 | 8141 => {
+        1505 | 1711 | 1767 | 1769 | 1770 | 1773 | 1776 | 1778 | 1779 | 1781 | 1784 | 1785 | 1787 | 1902 | 1911
+        | 1913 | 1919 | 2714 | 8111 => {
             SqlError::new(1750, "Could not create constraint or index. See previous errors.").because([error])
         }
         _ => error,
     }
 }
 
-/// Columns that always get a value of their own take no default: 1754, 1755.
-fn no_default(is_identity: bool, ty: SqlType, table: &str, column: &str) -> Option<SqlError> {
-    let (number, what) = match ty {
-        SqlType::RowVersion => (1755, "of data type timestamp"),
-        _ if is_identity => (1754, "with an IDENTITY attribute"),
-        _ => return None,
-    };
-    let message = format!("Defaults cannot be created on columns {what}. Table '{table}', column '{column}'.");
-    Some(SqlError::new(number, message))
+/// Columns that always get a value of their own take no default.
+fn check_takes_default(is_identity: bool, ty: SqlType) -> SqlResult<()> {
+    if is_identity || ty == SqlType::RowVersion {
+        return Err(SqlError::not_supported("a default of an identity or rowversion column"));
+    }
+    Ok(())
 }
 
 pub(super) fn table_scope(schema: &TableSchema, slot: usize) -> QueryScope {
@@ -233,13 +209,7 @@ pub fn set_computed(binder: &mut Binder<'_>, schema: &TableSchema, column: &mut 
         }
     });
     if let Some(computed) = computed {
-        return Err(SqlError::new(
-            1759,
-            format!(
-                "Computed column '{}' in table '{}' is not allowed to be used in another computed-column definition.",
-                computed.name, schema.name
-            ),
-        ));
+        return Err(SqlError::not_supported(format!("the computed column '{}' in a computed column", computed.name)));
     }
     if let Node::Function(call) = &scalar.node
         && call.function.name == "ISNULL"
@@ -277,24 +247,13 @@ pub fn check_checks(binder: &mut Binder<'_>, schema: &TableSchema) -> SqlResult<
             }
         });
         if let Some(column) = not_persisted {
-            return Err(not_persisted_in(schema, column, "CHECK CONSTRAINT"));
+            return Err(SqlError::not_supported(format!("the computed column '{}' in a CHECK", column.name)));
         }
     }
     Ok(())
 }
 
-/// 1764: constraints look at computed columns that are kept.
-pub(super) fn not_persisted_in(schema: &TableSchema, column: &Column, place: &str) -> SqlError {
-    SqlError::new(
-        1764,
-        format!(
-            "Computed Column '{}' in table '{}' is invalid for use in '{place}' because it is not persisted.",
-            column.name, schema.name
-        ),
-    )
-}
-
-/// 8141: the CHECK of a column knows that column only.
+/// The CHECK of a column names that column only: 8141 in SQL Server.
 fn check_column_checks(
     binder: &mut Binder<'_>,
     schema: &TableSchema,
@@ -312,13 +271,7 @@ fn check_column_checks(
             names_another |= matches!(node, Node::Column { ordinal, .. } if Some(*ordinal) != own);
         });
         if names_another {
-            return Err(SqlError::new(
-                8141,
-                format!(
-                    "Column CHECK constraint for column '{name}' references another column, table '{}'.",
-                    schema.name
-                ),
-            ));
+            return Err(SqlError::not_supported(format!("another column in the CHECK of the column '{name}'")));
         }
     }
     Ok(())
@@ -359,13 +312,7 @@ pub fn add_constraints(
                         }
                         let explicitly_null = definition.is_some_and(|definition| definition.nullable == Some(true));
                         if explicitly_null {
-                            return Err(SqlError::new(
-                                8111,
-                                format!(
-                                    "Cannot define PRIMARY KEY constraint on nullable column in table '{}'.",
-                                    schema.name
-                                ),
-                            ));
+                            return Err(SqlError::not_supported("a PRIMARY KEY of a nullable column"));
                         }
                         schema.columns[column.column].nullable = false;
                     }
@@ -390,18 +337,12 @@ pub fn add_constraints(
             ConstraintKind::ForeignKey { .. } => {}
             ConstraintKind::Default { text, column, .. } => {
                 let Some(ordinal) = schema.column_named(column) else {
-                    return Err(SqlError::new(
-                        1752,
-                        format!(
-                            "Column '{column}' in table '{}' is invalid for creating a default constraint.",
-                            schema.name
-                        ),
-                    ));
+                    return Err(SqlError::not_supported(format!(
+                        "a default of the column '{column}', which is not there"
+                    )));
                 };
                 let given = &schema.columns[ordinal];
-                if let Some(error) = no_default(given.identity.is_some(), given.sql_type, &schema.name, column) {
-                    return Err(error);
-                }
+                check_takes_default(given.identity.is_some(), given.sql_type)?;
                 if schema.columns[ordinal].default.is_some() {
                     return Err(SqlError::new(1781, "Column already has a DEFAULT bound to it."));
                 }

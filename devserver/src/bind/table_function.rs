@@ -67,17 +67,10 @@ impl Binder<'_> {
         self.check_two("STRING_SPLIT", arguments)?;
         let text = self.bind_expr(&arguments[0])?;
         let separator = self.bind_expr(&arguments[1])?;
-        for (position, argument) in [&text, &separator].into_iter().enumerate() {
+        for argument in [&text, &separator] {
             let is_null = argument.as_constant().is_some_and(Value::is_null);
             if !argument.ty.is_character() && !is_null {
-                return Err(SqlError::new(
-                    8116,
-                    format!(
-                        "Argument data type {} is invalid for argument {} of string_split function.",
-                        argument.ty.message_name(),
-                        position + 1
-                    ),
-                ));
+                return Err(SqlError::not_supported("arguments of STRING_SPLIT that are no text"));
             }
         }
         let ty = match (text.ty.is_unicode(), text.ty.is_max()) {

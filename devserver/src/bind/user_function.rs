@@ -72,19 +72,8 @@ impl Binder<'_> {
 
     fn bind_function_arguments(&mut self, function: &Function, arguments: &[Expr]) -> SqlResult<Vec<Scalar>> {
         let full_name = format!("{}.{}", function.schema, function.name);
-        if arguments.len() < function.parameters.len() {
-            return Err(SqlError::new(
-                313,
-                format!("An insufficient number of arguments were supplied for the procedure or function {full_name}."),
-            )
-            .state(3));
-        }
-        if arguments.len() > function.parameters.len() {
-            return Err(SqlError::new(
-                8144,
-                format!("Procedure or function {full_name} has too many arguments specified."),
-            )
-            .state(3));
+        if arguments.len() != function.parameters.len() {
+            return Err(SqlError::not_supported(format!("{full_name} with {} arguments", arguments.len())));
         }
         let mut bound = Vec::with_capacity(arguments.len());
         for (parameter, argument) in function.parameters.iter().zip(arguments) {

@@ -11,7 +11,7 @@ use crate::plan::query::{SortKey, WindowFunction, WindowKind};
 use crate::plan::scalar::{Node, Scalar, SlotSet};
 use crate::storage::fold;
 use crate::tsql::ast::{FunctionCall, OrderItem, Window};
-use crate::value::{SqlType, Value};
+use crate::value::SqlType;
 
 impl WindowFunction {
     /// The slots it reads.
@@ -68,16 +68,7 @@ impl Binder<'_> {
         let order_by = self.bind_order(items)?;
         for (key, item) in order_by.iter().zip(items) {
             if self.is_written_constant(&item.expr, &key.scalar) {
-                let is_place = key.scalar.ty == SqlType::Int
-                    && key.scalar.as_constant().and_then(Value::as_i64).is_some_and(|number| number > 0);
-                let (number, what) = if is_place { (5308, "integer indices") } else { (5309, "constants") };
-                return Err(SqlError::new(
-                    number,
-                    format!(
-                        "Windowed functions, aggregates and NEXT VALUE FOR functions do not support {what} as ORDER BY \
-                         clause expressions."
-                    ),
-                ));
+                return Err(SqlError::not_supported("a constant in ORDER BY of OVER"));
             }
         }
         Ok(order_by)

