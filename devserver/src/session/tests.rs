@@ -40,6 +40,7 @@ mod select_into;
 mod sequences;
 mod server;
 mod surrogates;
+mod syntax;
 mod table_functions;
 mod text_and_image;
 mod transactions;

@@ -30,6 +30,8 @@ fn columns_with_values_of_their_own() {
          SET IDENTITY_INSERT t ON; INSERT t (n) VALUES (1) => error 545
          INSERT t (id, n) VALUES (7, 1); SET IDENTITY_INSERT t OFF; INSERT t (n) VALUES (2) => ok
          SELECT id, n FROM t ORDER BY id => 7, 1 | 8, 2
+         SET IDENTITY_INSERT t ON; INSERT t (id, n) VALUES (3, 1); SET IDENTITY_INSERT t OFF;
+             INSERT t (n) OUTPUT inserted.id VALUES (2) => 9
          == a checksum of a new id is a random number
          -- The usual way to a random number.
          IF ABS(CHECKSUM(NEWID())) % 10 NOT BETWEEN 0 AND 9 THROW 50000, 'out of range', 1 => ok

@@ -72,6 +72,15 @@ fn a_procedure_catches_a_duplicate() {
              BEGIN CATCH IF XACT_STATE() = 1 ROLLBACK TRANSACTION batch END CATCH;
              EXEC put 5, 'c'; COMMIT; SELECT id FROM t => 1 | 5
          SET XACT_ABORT ON; BEGIN TRAN; SAVE TRANSACTION batch;
-             BEGIN TRY INSERT t VALUES (6, 'a') END TRY BEGIN CATCH ROLLBACK TRANSACTION batch END CATCH => error 3931",
+             BEGIN TRY INSERT t VALUES (6, 'a') END TRY BEGIN CATCH ROLLBACK TRANSACTION batch END CATCH => error 3931
+         == the words name the constraint and the key
+         INSERT t VALUES (1, 'once'), (2, NULL), (3, NULL) => ok
+         INSERT t VALUES (1, NULL)
+             => error 2627 Cannot insert duplicate key in object 'dbo.t'. The duplicate key value is (1).
+         INSERT t VALUES (4, 'ONCE')
+             => error 2601 in object 'dbo.t' with unique index 'by_k'. The duplicate key value is (ONCE).
+         UPDATE t SET k = 'once' WHERE id = 2 => error 2601
+         UPDATE t SET id = 1 WHERE id = 2 => error 2627
+         UPDATE t SET k = 'Once' WHERE id = 1 => ok",
     );
 }

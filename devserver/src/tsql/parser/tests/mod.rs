@@ -2,4 +2,3 @@
 
 mod corpus;
 mod fixture;
-mod tree;
