@@ -89,33 +89,20 @@ impl Binder<'_> {
         }
     }
 
-    /// The columns of a view or function are those of its creation, whatever its `*` stands for today: 4502 if there
-    /// are fewer now, other ones are refused. `list`: the names that the view gives them.
+    /// The columns of a view are those of its creation, whatever its `*` stands for today: other ones are refused.
     ///
     /// Source: "sp_refreshview" (MicrosoftDocs/sql-docs,
     /// docs/relational-databases/system-stored-procedures/sp-refreshview-transact-sql.md): "persistent metadata for a
     /// view can become outdated because of changes to the underlying objects".
-    pub(super) fn check_columns_as_made(
-        name: &ObjectName,
-        bound: &BoundQuery,
-        made: &[Column],
-        list: &[Ident],
-    ) -> SqlResult<()> {
+    pub(super) fn check_columns_as_made(name: &ObjectName, bound: &BoundQuery, made: &[Column]) -> SqlResult<()> {
         let now: Vec<&Ident> = match bound {
             BoundQuery::Block(block) => block.items.iter().map(|item| &item.name).collect(),
             BoundQuery::Plan(plan) => plan.columns.iter().map(|column| &column.name).collect(),
         };
-        if now.len() < made.len() {
-            let message = format!(
-                "View or function '{}' has more column names specified than columns defined.",
-                display_name(name)
-            );
-            return Err(SqlError::new(4502, message));
-        }
         let is_same = |(now, made): (&&Ident, &Column)| fold(now) == fold(&made.name);
-        if now.len() > made.len() || list.is_empty() && !now.iter().zip(made).all(is_same) {
+        if now.len() != made.len() || !now.iter().zip(made).all(is_same) {
             return Err(SqlError::not_supported(format!(
-                "the view or function {}, whose SELECT * has other columns than when it was made",
+                "the view {}, whose SELECT * has other columns than when it was made",
                 display_name(name)
             )));
         }

@@ -209,8 +209,8 @@ impl Binder<'_> {
                 self.scopes = scopes;
                 let schema = alias.is_none().then(|| Arc::clone(&view.schema));
                 let bound = bound?;
-                Self::check_columns_as_made(name, &bound, &view.described, &view.columns)?;
-                let relation = self.add_view(bound, schema, &exposed, &view.columns, mergeable)?;
+                Self::check_columns_as_made(name, &bound, &view.described)?;
+                let relation = self.add_view(bound, schema, &exposed, &[], mergeable)?;
                 let slots = self.scope().sources.last().map_or(0, |source| source.slots);
                 self.views.push((slots, view));
                 Ok(relation)

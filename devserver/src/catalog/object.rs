@@ -40,7 +40,6 @@ pub struct View {
     pub id: ObjectId,
     pub schema: Arc<str>,
     pub name: Arc<str>,
-    pub columns: Vec<Arc<str>>,
     pub select: SelectStatement,
     /// Its columns as they were when it was made.
     pub described: Arc<[Column]>,

@@ -45,6 +45,14 @@ pub fn truncated(table: &str, column: &str, kept: &str, compatibility_level: u8)
     )
 }
 
+/// 515.
+pub(crate) fn lacks_value(column: &str, table: &str, verb: &str) -> SqlError {
+    let message = format!(
+        "Cannot insert the value NULL into column '{column}', table '{table}'; column does not allow nulls. {verb} fails."
+    );
+    SqlError::new(515, message).state(2)
+}
+
 /// Fills in row versions and looks whether there is a value where there must be one: 515.
 pub(crate) fn compute_row(
     run: &mut Run<'_>,
@@ -60,15 +68,7 @@ pub(crate) fn compute_row(
     for &ordinal in &rules.required {
         if row[ordinal].is_null() {
             let column = &schema.columns[ordinal];
-            return Err(SqlError::new(
-                515,
-                format!(
-                    "Cannot insert the value NULL into column '{}', table '{}'; column does not allow nulls. {verb} fails.",
-                    column.name,
-                    full_name(run, schema)
-                ),
-            )
-            .state(2));
+            return Err(lacks_value(&column.name, &full_name(run, schema), verb));
         }
     }
     Ok(())

@@ -7,23 +7,29 @@ use crate::plan::query::{TableHandle, TableLocation};
 use crate::storage::{Lifetime, LockMode, TableSchema};
 use crate::tsql::ast::IsolationLevel;
 
+/// 3930.
+pub(crate) fn doomed() -> SqlError {
+    let message = "The current transaction cannot be committed and cannot support operations that write to the log file. \
+                   Roll back the transaction.";
+    SqlError::new(3930, message)
+}
+
+/// 3906.
+pub(crate) fn read_only(database: &str) -> SqlError {
+    let message = format!("Failed to update database \"{database}\" because the database is read-only.");
+    SqlError::new(3906, message)
+}
+
 /// 3906 and 3930: nothing may be changed now.
 pub(crate) fn check_writable(run: &Run<'_>, schema: &TableSchema) -> SqlResult<()> {
     if schema.lifetime == Lifetime::Variable {
         return Ok(());
     }
     if run.state.doomed {
-        return Err(SqlError::new(
-            3930,
-            "The current transaction cannot be committed and cannot support operations that write to the log file. Roll \
-             back the transaction.",
-        ));
+        return Err(doomed());
     }
     if schema.lifetime == Lifetime::Permanent && run.database.is_read_only() {
-        return Err(SqlError::new(
-            3906,
-            format!("Failed to update database \"{}\" because the database is read-only.", run.database.name),
-        ));
+        return Err(read_only(&run.database.name));
     }
     Ok(())
 }

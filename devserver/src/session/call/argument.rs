@@ -128,16 +128,7 @@ impl Session {
                 }
                 None => {
                     if by_name {
-                        return Err(SqlError::new(
-                            119,
-                            format!(
-                                "Must pass parameter number {} and subsequent parameters as '@name = value'. After the \
-                                 form '@name = value' has been used, all subsequent parameters must be passed in the \
-                                 form '@name = value'.",
-                                position + 1
-                            ),
-                        )
-                        .severity(15));
+                        return Err(SqlError::not_supported("an argument without a name after one with a name"));
                     }
                     if position >= parameters.len() {
                         return Err(SqlError::new(

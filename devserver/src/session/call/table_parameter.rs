@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::catalog::parameter::VariableType;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
-use crate::execute::new_row::truncated;
+use crate::execute::new_row::{lacks_value, truncated};
 use crate::plan::cached_plan::Uses;
 use crate::session::client_session::Session;
 use crate::storage::{CatalogName, Column, ObjectId, TableSchema};
@@ -98,15 +98,7 @@ impl Session {
             return Ok(());
         }
         if columns.len() != template.columns.len() {
-            return Err(SqlError::new(
-                500,
-                format!(
-                    "Trying to pass a table-valued parameter with {} column(s) where the corresponding user-defined \
-                     table type requires {} column(s).",
-                    columns.len(),
-                    template.columns.len()
-                ),
-            ));
+            return Err(SqlError::not_supported("a table-valued parameter with more or fewer columns than its type"));
         }
         let computes = |column: &Column| column.identity.is_some() || column.computed.is_some();
         if template.columns.iter().any(computes) || !template.checks.is_empty() {
@@ -124,15 +116,7 @@ impl Session {
                         truncated(&template.name, &column.name, &kept, level)
                     })?;
                     if value.is_null() && !column.nullable {
-                        return Err(SqlError::new(
-                            515,
-                            format!(
-                                "Cannot insert the value NULL into column '{}', table '{}'; column does not allow nulls. \
-                                 INSERT fails.",
-                                column.name, template.name
-                            ),
-                        )
-                        .state(2));
+                        return Err(lacks_value(&column.name, &template.name, "INSERT"));
                     }
                 }
                 let storage = run.own_storage()?;

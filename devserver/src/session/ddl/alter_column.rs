@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::bind::table_definition;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
-use crate::execute::new_row::{assign, full_name};
+use crate::execute::new_row::{assign, full_name, lacks_value};
 use crate::session::client_session::Session;
 use crate::session::ddl::column_dependents::{Dependent, default_of, dependent_index, in_use, mentions_of, uses_of};
 use crate::storage::{Column, ObjectId, TableSchema, Uniqueness};
@@ -28,14 +28,7 @@ impl Session {
             Ok(column)
         })?;
         if column.identity.is_some() && schema.columns.iter().any(|other| other.identity.is_some()) {
-            return Err(SqlError::new(
-                2744,
-                format!(
-                    "Multiple identity columns specified for table '{}'. Only one identity column per table is allowed.",
-                    schema.name
-                ),
-            )
-            .state(2));
+            return Err(SqlError::not_supported("ADD of a second identity column"));
         }
         let fills_itself = column.identity.is_some() || column.sql_type == SqlType::RowVersion;
         let takes_default = column.default.is_some() && !column.nullable;
@@ -70,14 +63,7 @@ impl Session {
             return if if_exists { Ok(()) } else { Err(no_such_column("DROP COLUMN", &schema, name)) };
         };
         if schema.columns.len() == 1 {
-            return Err(SqlError::new(
-                4923,
-                format!(
-                    "ALTER TABLE DROP COLUMN failed because '{name}' is the only data column in table '{}'. A table must \
-                     have at least one data column.",
-                    schema.name
-                ),
-            ));
+            return Err(SqlError::not_supported("DROP of the only column of a table"));
         }
         let mut dependents: Vec<Dependent> = default_of(&schema, dropped).collect();
         dependents.extend(uses_of(&schema, dropped).map(dependent_index));
@@ -115,13 +101,8 @@ impl Session {
             return Err(no_such_column("ALTER COLUMN", schema, name));
         };
         let before = &schema.columns[ordinal];
-        let is = if before.computed.is_some() {
-            Some("COMPUTED")
-        } else {
-            (before.sql_type == SqlType::RowVersion).then_some("timestamp")
-        };
-        if let Some(is) = is {
-            return Err(SqlError::new(4928, format!("Cannot alter column '{name}' because it is '{is}'.")));
+        if before.computed.is_some() || before.sql_type == SqlType::RowVersion {
+            return Err(SqlError::not_supported("ALTER of a computed or rowversion column"));
         }
         let (sql_type, collation) = self.with_binder(|binder| {
             let collation = match collation {
@@ -132,7 +113,7 @@ impl Session {
             Ok((sql_type, collation))
         })?;
         if sql_type == SqlType::RowVersion {
-            return Err(SqlError::new(4927, format!("Cannot alter column '{name}' to be data type timestamp.")));
+            return Err(SqlError::not_supported("ALTER of a column to rowversion"));
         }
         // "If the new column … ANSI_NULL defaults are always on for ALTER COLUMN": without a word it becomes nullable.
         let nullable = nullable.unwrap_or(before.identity.is_none());
@@ -169,16 +150,7 @@ impl Session {
         self.rebuild(table, after, activation, |run, mut row| {
             let value = std::mem::replace(&mut row[ordinal], Value::Null);
             if value.is_null() && !nullable {
-                return Err(SqlError::new(
-                    515,
-                    format!(
-                        "Cannot insert the value NULL into column '{}', table '{}'; column does not allow nulls. UPDATE \
-                         fails.",
-                        described.columns[ordinal].name,
-                        full_name(run, &described)
-                    ),
-                )
-                .state(2));
+                return Err(lacks_value(&described.columns[ordinal].name, &full_name(run, &described), "UPDATE"));
             }
             row[ordinal] = assign(run, &described, ordinal, value, from)?;
             Ok(row)

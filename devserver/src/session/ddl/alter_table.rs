@@ -9,39 +9,25 @@
 
 use std::sync::Arc;
 
-use crate::bind::name::display_name;
 use crate::bind::table_definition;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::execute::frame::Run;
 use crate::plan::cached_plan::Uses;
 use crate::session::client_session::Session;
+use crate::session::ddl::cannot_find::cannot_find_object;
 use crate::storage::{self, Lifetime, ObjectId, TableSchema, fold};
 use crate::tsql::ast::{AlterTable, AlterTableAction, AlterTableDrop, LockEscalation};
 use crate::value::Value;
 
 impl Session {
     pub(crate) fn alter_table(&mut self, alter: &AlterTable, activation: &mut Activation) -> SqlResult<()> {
-        let Some(table) = self.lookup_table(&alter.table)? else {
-            return Err(SqlError::new(
-                4902,
-                format!(
-                    "Cannot find the object \"{}\" because it does not exist or you do not have permissions.",
-                    display_name(&alter.table)
-                ),
-            ));
-        };
+        let missing = |number| cannot_find_object(number, &alter.table);
+        let table = self.lookup_table(&alter.table)?.ok_or_else(|| missing(4902))?;
         self.check_not_within_trigger(table)?;
         let schema = self.stored_schema(table)?;
         if schema.lifetime == Lifetime::Permanent {
-            let missing = SqlError::new(
-                1088,
-                format!(
-                    "Cannot find the object \"{}\" because it does not exist or you do not have permissions.",
-                    display_name(&alter.table)
-                ),
-            );
-            self.check_alter_object(table, &schema.schema, missing)?;
+            self.check_alter_object(table, &schema.schema, missing(1088))?;
         }
         self.under_table_lock(table, activation, |session, schema, activation| {
             session.alter_table_parts(table, schema, &alter.action, activation)

@@ -4,33 +4,23 @@ use crate::bind::name::display_name;
 use crate::error::SqlError;
 use crate::tsql::ast::ObjectName;
 
-/// "Cannot … because it does not exist or you do not have permission."
+/// 3701: "Cannot … because it does not exist or you do not have permission."
 pub(crate) fn cannot_find(what: &str, name: &ObjectName) -> SqlError {
     let severity = if what.starts_with("drop") { 11 } else { 16 };
-    let number = match what {
-        "find the object" => 1088,
-        "truncate the table" => 4701,
-        _ => 3701,
-    };
-    let message = match number {
-        1088 => format!(
-            "Cannot find the object \"{}\" because it does not exist or you do not have permissions.",
-            display_name(name)
-        ),
-        4701 => format!(
-            "Cannot find the object \"{}\" because it does not exist or you do not have permissions.",
-            display_name(name)
-        ),
-        _ => {
-            format!("Cannot {what} '{}', because it does not exist or you do not have permission.", display_name(name))
-        }
-    };
-    SqlError::new(number, message).severity(severity).state(5)
+    let message =
+        format!("Cannot {what} '{}', because it does not exist or you do not have permission.", display_name(name));
+    SqlError::new(3701, message).severity(severity).state(5)
 }
 
-pub(crate) fn cannot_find_principal(name: &str) -> SqlError {
-    SqlError::new(
-        15151,
-        format!("Cannot find the principal '{name}', because it does not exist or you do not have permission."),
-    )
+/// 1088 or 4902, of a table.
+pub(crate) fn cannot_find_object(number: i32, name: &ObjectName) -> SqlError {
+    let name = display_name(name);
+    let message =
+        format!("Cannot find the object \"{name}\" because it does not exist or you do not have permissions.");
+    SqlError::new(number, message)
+}
+
+/// 15151, of what has a name without a schema.
+pub(crate) fn cannot(what: &str, name: &str) -> SqlError {
+    SqlError::new(15151, format!("Cannot {what} '{name}', because it does not exist or you do not have permission."))
 }

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::error::{SqlError, SqlResult};
+use crate::error::SqlResult;
 use crate::execute::activation::Activation;
+use crate::execute::writable::{doomed, read_only};
 use crate::plan::cached_plan::Uses;
 use crate::session::client_session::Session;
 use crate::storage::{self, LockMode, ObjectId, TableSchema};
@@ -13,17 +14,10 @@ impl Session {
     /// 3930 and 3906: nothing may be made or changed now.
     pub(crate) fn check_ddl_allowed(&self, is_temporary: bool) -> SqlResult<()> {
         if self.state.doomed {
-            return Err(SqlError::new(
-                3930,
-                "The current transaction cannot be committed and cannot support operations that write to the log file. \
-                 Roll back the transaction.",
-            ));
+            return Err(doomed());
         }
         if !is_temporary && self.database.is_read_only() {
-            return Err(SqlError::new(
-                3906,
-                format!("Failed to update database \"{}\" because the database is read-only.", self.database.name),
-            ));
+            return Err(read_only(&self.database.name));
         }
         Ok(())
     }

@@ -22,12 +22,12 @@ impl Session {
         let existing = self.database.catalog.read().object(&schema, &create.name.name).cloned();
         let existing = match (existing, create.creation) {
             (Some(Object::Function(function)), Creation::Alter | Creation::CreateOrAlter) => Some(function),
-            (Some(_), Creation::Alter) => return Err(other_kind(&create.name)),
+            (Some(_), Creation::Alter) => return Err(other_kind("ALTER", &create.name)),
             (Some(_), _) => return Err(already_there(&create.name.name)),
-            (None, Creation::Alter) if self.is_something(&create.name)? => {
-                return Err(other_kind(&create.name));
+            (None, Creation::Alter) => {
+                self.check_no_other_kind("ALTER", &create.name)?;
+                return Err(crate::bind::name::invalid_object(&create.name));
             }
-            (None, Creation::Alter) => return Err(crate::bind::name::invalid_object(&create.name)),
             (None, _) => {
                 self.check_free(&schema, &create.name.name)?;
                 None

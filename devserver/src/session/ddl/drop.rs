@@ -57,7 +57,7 @@ impl Session {
         });
         let missing = || cannot_find(&format!("drop the {word}"), name);
         let Some(object) = found else {
-            self.check_no_other_kind(kind, name, if_exists)?;
+            self.check_no_other_kind("DROP", name)?;
             return if if_exists { Ok(()) } else { Err(missing()) };
         };
         self.check_alter_object(object.id(), object.schema(), missing())?;

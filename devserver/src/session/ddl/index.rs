@@ -7,7 +7,7 @@ use crate::bind::name::display_name;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::session::client_session::Session;
-use crate::session::ddl::cannot_find::cannot_find;
+use crate::session::ddl::cannot_find::cannot_find_object;
 use crate::session::ddl::foreign_key;
 use crate::storage::{CLUSTERED, Index, Lifetime, LockMode, ObjectId, Statistics, TableSchema, Uniqueness, fold};
 use crate::tsql::ast::{AlterIndex, CreateIndex, CreateStatistics, IndexOption, ObjectName};
@@ -28,19 +28,12 @@ impl Session {
     /// The table of a CREATE INDEX or CREATE STATISTICS, which this user may alter.
     fn table_to_index(&mut self, name: &ObjectName) -> SqlResult<ObjectId> {
         let Some(table) = self.lookup_table(name)? else {
-            return Err(SqlError::new(
-                1088,
-                format!(
-                    "Cannot find the object \"{}\" because it does not exist or you do not have permissions.",
-                    display_name(name)
-                ),
-            )
-            .state(12));
+            return Err(cannot_find_object(1088, name).state(12));
         };
         self.check_not_within_trigger(table)?;
         let schema = self.stored_schema(table)?;
         if schema.lifetime == Lifetime::Permanent {
-            self.check_alter_object(table, &schema.schema, cannot_find("find the object", name))?;
+            self.check_alter_object(table, &schema.schema, cannot_find_object(1088, name).state(5))?;
         }
         Ok(table)
     }
@@ -246,7 +239,7 @@ impl Session {
         self.check_not_within_trigger(table)?;
         let schema = self.stored_schema(table)?;
         if schema.lifetime == Lifetime::Permanent {
-            self.check_alter_object(table, &schema.schema, cannot_find("find the object", &alter.table))?;
+            self.check_alter_object(table, &schema.schema, cannot_find_object(1088, &alter.table).state(5))?;
         }
         // Sch-M, as for all DDL: it waits for whoever reads the table.
         self.under_table_lock(table, activation, |session, schema, activation| {

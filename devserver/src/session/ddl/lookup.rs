@@ -8,7 +8,7 @@ use crate::catalog::catalog::already_there;
 use crate::error::{SqlError, SqlResult};
 use crate::plan::declarations::Declarations;
 use crate::session::client_session::Session;
-use crate::session::ddl::cannot_find::cannot_find;
+use crate::session::ddl::cannot_find::cannot_find_object;
 use crate::storage::{ObjectId, TableSchema, fold};
 use crate::tsql::ast::ObjectName;
 
@@ -65,7 +65,7 @@ impl Session {
     pub(crate) fn find_stored_table(&self, name: &ObjectName) -> SqlResult<ObjectId> {
         match self.lookup_table(name)? {
             Some(id) => Ok(id),
-            None => Err(cannot_find("find the object", name)),
+            None => Err(cannot_find_object(1088, name).state(5)),
         }
     }
 

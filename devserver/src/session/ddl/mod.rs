@@ -16,7 +16,6 @@ pub mod index;
 pub mod index_options;
 mod lock_names;
 pub mod lookup;
-pub mod module_columns;
 pub mod object_dependents;
 mod ownership;
 pub mod procedure;

@@ -7,15 +7,8 @@
 use crate::catalog::principal::SecurableId;
 use crate::error::{SqlError, SqlResult};
 use crate::session::client_session::Session;
-use crate::session::ddl::cannot_find::cannot_find_principal;
+use crate::session::ddl::cannot_find::cannot;
 use crate::storage::fold;
-
-fn cannot_find_schema(name: &str) -> SqlError {
-    SqlError::new(
-        15151,
-        format!("Cannot find the schema '{name}', because it does not exist or you do not have permission."),
-    )
-}
 
 impl Session {
     /// The number of whoever is to own something. "If the new owner is not the user that is executing this statement,
@@ -25,10 +18,10 @@ impl Session {
     pub(crate) fn find_new_owner(&self, name: &str) -> SqlResult<i32> {
         let catalog = self.database.catalog.read();
         let (principals, user) = (&catalog.principals, self.state.user);
-        let owner = principals.find(name).ok_or_else(|| cannot_find_principal(name))?;
+        let owner = principals.find(name).ok_or_else(|| cannot("find the principal", name))?;
         let may = principals.is_member(user, owner.id) || catalog.permits(user, "CONTROL", SecurableId::Database)?;
         if !may {
-            return Err(cannot_find_principal(name));
+            return Err(cannot("find the principal", name));
         }
         if principals.is_special(owner.id) {
             return Err(SqlError::not_supported(format!("{} as an owner", owner.name)));
@@ -39,9 +32,9 @@ impl Session {
     pub(crate) fn alter_authorization(&mut self, schema: &str, to: &str) -> SqlResult<()> {
         let (id, before) = {
             let catalog = self.database.catalog.read();
-            let found = catalog.schema(schema).ok_or_else(|| cannot_find_schema(schema))?;
+            let found = catalog.schema(schema).ok_or_else(|| cannot("find the schema", schema))?;
             if !catalog.permits(self.state.user, "CONTROL", SecurableId::Schema(found.id))? {
-                return Err(cannot_find_schema(schema));
+                return Err(cannot("find the schema", schema));
             }
             (found.id, found.owner)
         };

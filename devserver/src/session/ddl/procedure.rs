@@ -9,7 +9,6 @@ use crate::catalog::parameter::{Parameter, VariableType};
 use crate::error::{SqlError, SqlResult};
 use crate::plan::declarations::Declarations;
 use crate::session::client_session::Session;
-use crate::session::ddl::object_dependents::other_kind;
 use crate::storage::fold;
 use crate::tsql::ast::{CreateProcedure, Creation, ObjectName, ParameterDef, TypeName};
 use crate::value::now_utc;
@@ -23,10 +22,10 @@ impl Session {
         let existing = self.database.catalog.read().procedure(schema, &create.name.name).cloned();
         match (&existing, create.creation) {
             (Some(_), Creation::Create) => return Err(already_there(&create.name.name)),
-            (None, Creation::Alter) if self.is_something(&create.name)? => {
-                return Err(other_kind(&create.name));
+            (None, Creation::Alter) => {
+                self.check_no_other_kind("ALTER", &create.name)?;
+                return Err(crate::bind::name::invalid_object(&create.name));
             }
-            (None, Creation::Alter) => return Err(crate::bind::name::invalid_object(&create.name)),
             (Some(procedure), _) => {
                 self.check_alter_object(
                     procedure.id,
@@ -122,14 +121,7 @@ impl Session {
                 .severity(15));
             }
             if !is_table && definition.read_only {
-                return Err(SqlError::new(
-                    346,
-                    format!(
-                        "The parameter \"{}\" can not be declared READONLY since it is not a table-valued parameter.",
-                        definition.name
-                    ),
-                )
-                .severity(15));
+                return Err(SqlError::not_supported("READONLY of a parameter that is no table"));
             }
             declarations.declare(Arc::clone(&parameter.name), parameter.ty.clone(), is_table)?;
             parameters.push(parameter);

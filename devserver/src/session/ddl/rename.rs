@@ -39,18 +39,6 @@ impl Session {
         activation: &mut Activation,
     ) -> SqlResult<()> {
         let kind = kind.map(fold);
-        let database = Arc::clone(&self.database.name);
-        let missing = || {
-            SqlError::new(
-                15225,
-                format!(
-                    "No item by the name of '{object}' could be found in the current database '{database}', given that @itemtype was \
-                     input as '{}'.",
-                    kind.as_deref().unwrap_or("(null)")
-                ),
-            )
-            .severity(11)
-        };
         let wrong_kind = || {
             SqlError::new(
                 15248,
@@ -61,32 +49,25 @@ impl Session {
             )
             .severity(11)
         };
-        if new_name.is_empty() || new_name.contains('[') && ParsedName::parse(new_name).is_none() {
-            return Err(SqlError::new(
-                15006,
-                format!("'{new_name}' is not a valid name because it contains invalid characters."),
-            ));
+        if new_name.is_empty() || new_name.contains('[') {
+            return Err(SqlError::not_supported("sp_rename to a name that is empty or in brackets"));
         }
         match kind.as_deref() {
             None | Some("object") => {
-                let name = ParsedName::parse(object).ok_or_else(missing)?.to_object_name();
+                let name = ParsedName::parse(object).ok_or_else(wrong_kind)?.to_object_name();
                 if let Some(schema) = self.lock_existing_name(&name)? {
                     self.lock_name(CatalogName::object(&schema, new_name))?;
                 }
-                if let Some(table) = self.lookup_table(&name)? {
-                    check_not_global(&name)?;
-                    self.check_not_within_trigger(table)?;
-                    let schema = self.stored_schema(table)?;
-                    self.check_alter_object(table, &schema.schema, missing())?;
-                    self.check_new_name(&schema.schema, new_name)?;
-                    let schema_name = Arc::clone(&schema.schema);
-                    return self
-                        .table_change(activation, |latch, tx| latch.rename_table(tx, table, &schema_name, new_name));
-                }
-                if self.with_binder(|binder| binder.find_object(&name))?.is_some() || self.is_constraint(&name) {
-                    return Err(SqlError::not_supported("sp_rename of anything but tables and columns"));
-                }
-                Err(missing())
+                let Some(table) = self.lookup_table(&name)? else {
+                    return Err(SqlError::not_supported("sp_rename of anything but tables and columns that are there"));
+                };
+                check_not_global(&name)?;
+                self.check_not_within_trigger(table)?;
+                let schema = self.stored_schema(table)?;
+                self.check_alter_object(table, &schema.schema, wrong_kind())?;
+                self.check_free(&schema.schema, new_name).map_err(|_| already_used(new_name, "object"))?;
+                let schema_name = Arc::clone(&schema.schema);
+                self.table_change(activation, |latch, tx| latch.rename_table(tx, table, &schema_name, new_name))
             }
             Some("column") => {
                 // The last part is the column's name, those before it the table's.
@@ -107,18 +88,6 @@ impl Session {
             }
             Some(other) => Err(SqlError::not_supported(format!("sp_rename of the type '{other}'"))),
         }
-    }
-
-    /// 15335 if the name is taken.
-    fn check_new_name(&self, schema: &str, name: &str) -> SqlResult<()> {
-        self.check_free(schema, name).map_err(|_| already_used(name, "object"))
-    }
-
-    fn is_constraint(&self, name: &ObjectName) -> bool {
-        self.database.storage.latch().tables().into_iter().any(|table| {
-            name.schema.as_ref().is_none_or(|schema| fold(schema) == fold(&table.schema))
-                && crate::catalog::constraint::constraint_id(&table, &name.name).is_some()
-        })
     }
 
     /// `None` if there is no such column.
@@ -143,14 +112,7 @@ impl Session {
                 .filter_map(|other| other.computed.as_ref())
                 .any(|text| crate::tsql::mentions(text, column));
         if is_enforced {
-            return Err(SqlError::new(
-                15336,
-                format!(
-                    "Object '{}.{}.{old_name}' cannot be renamed because the object participates in enforced \
-                     dependencies.",
-                    schema.schema, schema.name
-                ),
-            ));
+            return Err(SqlError::not_supported("sp_rename of a column that CHECKs or computed columns name"));
         }
         self.table_change(activation, |latch, tx| {
             latch.alter_schema(tx, table, move |schema| {

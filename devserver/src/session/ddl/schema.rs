@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::catalog::principal::SecurableId;
 use crate::error::{SqlError, SqlResult};
 use crate::session::client_session::Session;
+use crate::session::ddl::cannot_find::cannot;
 use crate::storage::fold;
 use crate::tsql::ast::ObjectName;
 
@@ -18,15 +19,7 @@ impl Session {
     }
 
     pub(crate) fn drop_schema(&mut self, name: &ObjectName, if_exists: bool) -> SqlResult<()> {
-        let missing = || {
-            SqlError::new(
-                15151,
-                format!(
-                    "Cannot drop the schema '{}', because it does not exist or you do not have permission.",
-                    name.name
-                ),
-            )
-        };
+        let missing = || cannot("drop the schema", &name.name);
         let is_there = self.database.catalog.read().schema(&name.name).is_some();
         if !is_there {
             return if if_exists { Ok(()) } else { Err(missing()) };

@@ -7,7 +7,7 @@ use crate::catalog::object::Object;
 use crate::catalog::principal::{DBO_USER, INFORMATION_SCHEMA, NOT_KNOWN_ROLES, PrincipalKind, SYS, SecurableId};
 use crate::error::{SqlError, SqlResult};
 use crate::session::client_session::Session;
-use crate::session::ddl::cannot_find::cannot_find_principal;
+use crate::session::ddl::cannot_find::cannot;
 use crate::storage::fold;
 use crate::tsql::ast::{
     CreateUser, DropKind, ObjectName, Permission, PermissionAction, Securable, SecurableClass, UserSource,
@@ -73,15 +73,7 @@ impl Session {
         let Some(Securable { class, name }) = on else {
             return Ok(ResolvedSecurable { id: SecurableId::Database, permissions: None });
         };
-        let missing = |word: &str| {
-            SqlError::new(
-                15151,
-                format!(
-                    "Cannot find the {word} '{}', because it does not exist or you do not have permission.",
-                    name.name
-                ),
-            )
-        };
+        let missing = |word: &str| cannot(&format!("find the {word}"), &name.name);
         match class {
             SecurableClass::Type => {
                 let found = self.with_binder(|binder| binder.find_user_type(name))?.ok_or_else(|| missing("type"))?;
@@ -131,10 +123,8 @@ impl Session {
         }
         for permission in &change.permissions {
             if securable.permissions.is_some_and(|known| !known.contains(&&**permission)) {
-                return Err(SqlError::new(
-                    4606,
-                    format!("Granted or revoked privilege {permission} is not compatible with object."),
-                ));
+                let message = format!("Granted or revoked privilege {permission} is not compatible with object.");
+                return Err(SqlError::new(4606, message));
             }
         }
         let grantees = self.find_grantees(change, securable.id)?;
@@ -161,7 +151,7 @@ impl Session {
         let owner = catalog.owner_of(on);
         let mut grantees = Vec::new();
         for principal in &change.principals {
-            let grantee = catalog.principals.find(principal).ok_or_else(|| cannot_find_principal(principal))?;
+            let grantee = catalog.principals.find(principal).ok_or_else(|| cannot("find the principal", principal))?;
             if [self.state.user, owner, DBO_USER, INFORMATION_SCHEMA, SYS].contains(&grantee.id) {
                 return Err(SqlError::new(
                     4624,
@@ -184,26 +174,10 @@ impl Session {
                 Some(principal) if principal.is_role() && catalog.may_alter_role(self.state.user, principal)? => {
                     principal.id
                 }
-                _ => {
-                    return Err(SqlError::new(
-                        15151,
-                        format!(
-                            "Cannot alter the role '{role}', because it does not exist or you do not have permission."
-                        ),
-                    ));
-                }
+                _ => return Err(cannot("alter the role", role)),
             };
-            let member_id = match catalog.principals.find(member) {
-                Some(principal) => principal.id,
-                None => {
-                    let verb = if add { "add" } else { "drop" };
-                    return Err(SqlError::new(
-                        15151,
-                        format!(
-                            "Cannot {verb} the principal '{member}', because it does not exist or you do not have permission."
-                        ),
-                    ));
-                }
+            let Some(member_id) = catalog.principals.find(member).map(|principal| principal.id) else {
+                return Err(cannot(if add { "add the principal" } else { "drop the principal" }, member));
             };
             if catalog.principals.is_member(role_id, member_id) {
                 return Err(SqlError::new(15413, "Cannot make a role a member of itself."));
@@ -218,16 +192,7 @@ impl Session {
     }
 
     pub(crate) fn drop_principal(&mut self, kind: DropKind, name: &ObjectName, if_exists: bool) -> SqlResult<()> {
-        let word = if kind == DropKind::Role { "role" } else { "user" };
-        let missing = || {
-            SqlError::new(
-                15151,
-                format!(
-                    "Cannot drop the {word} '{}', because it does not exist or you do not have permission.",
-                    name.name
-                ),
-            )
-        };
+        let missing = || cannot(if kind == DropKind::Role { "drop the role" } else { "drop the user" }, &name.name);
         let undo = {
             let mut catalog = self.database.catalog.write();
             let id = match catalog.principals.find(&name.name) {
@@ -283,20 +248,12 @@ impl Session {
                 login.password = Some(Arc::clone(password));
                 Ok(())
             }
-            _ => Err(SqlError::new(
-                15151,
-                format!("Cannot alter the login '{name}', because it does not exist or you do not have permission."),
-            )),
+            _ => Err(cannot("alter the login", name)),
         }
     }
 
     pub(crate) fn drop_login(&mut self, name: &str) -> SqlResult<()> {
-        let missing = || {
-            SqlError::new(
-                15151,
-                format!("Cannot drop the login '{name}', because it does not exist or you do not have permission."),
-            )
-        };
+        let missing = || cannot("drop the login", name);
         if !self.is_administrator() || fold(name) == "sa" {
             return Err(missing());
         }

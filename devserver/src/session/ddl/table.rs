@@ -7,10 +7,10 @@ use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::execute::session_state::TemporaryTable;
 use crate::session::client_session::Session;
-use crate::session::ddl::cannot_find::cannot_find;
+use crate::session::ddl::cannot_find::{cannot_find, cannot_find_object};
 use crate::session::ddl::foreign_key;
 use crate::storage::{CatalogName, Lifetime, ObjectId, TableSchema, fold};
-use crate::tsql::ast::{CreateTable, DropKind, ObjectName};
+use crate::tsql::ast::{CreateTable, ObjectName};
 
 impl Session {
     pub(crate) fn create_table(&mut self, create: &CreateTable, activation: &mut Activation) -> SqlResult<()> {
@@ -104,7 +104,7 @@ impl Session {
         activation: &mut Activation,
     ) -> SqlResult<()> {
         let Some(table) = self.lookup_table(name)? else {
-            self.check_no_other_kind(DropKind::Table, name, if_exists)?;
+            self.check_no_other_kind("DROP", name)?;
             return if if_exists { Ok(()) } else { Err(cannot_find("drop the table", name)) };
         };
         if name.name.starts_with('#') {
@@ -135,16 +135,7 @@ impl Session {
     }
 
     pub(crate) fn set_identity_insert(&mut self, table: &ObjectName, on: bool) -> SqlResult<()> {
-        let missing = || {
-            SqlError::new(
-                1088,
-                format!(
-                    "Cannot find the object \"{}\" because it does not exist or you do not have permissions.",
-                    display_name(table)
-                ),
-            )
-            .state(11)
-        };
+        let missing = || cannot_find_object(1088, table).state(11);
         let id = self.lookup_table(table)?.ok_or_else(missing)?;
         let schema = self.stored_schema(id)?;
         // "User must own the table or have ALTER permission on the table" ("SET IDENTITY_INSERT",

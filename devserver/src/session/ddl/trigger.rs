@@ -11,7 +11,7 @@ use crate::catalog::object::{Object, Procedure, Trigger};
 use crate::error::{SqlError, SqlResult};
 use crate::session::call::trigger::declarations;
 use crate::session::client_session::Session;
-use crate::session::ddl::cannot_find::cannot_find;
+use crate::session::ddl::cannot_find::cannot_find_object;
 use crate::storage::{CatalogName, Lifetime, ObjectId, TableSchema, fold};
 use crate::tsql::ast::{CreateTrigger, ObjectName, SwitchTriggers};
 use crate::value::{SqlType, now_utc};
@@ -79,7 +79,7 @@ impl Session {
     }
 
     pub(crate) fn switch_triggers(&mut self, switch: &SwitchTriggers) -> SqlResult<()> {
-        let missing = || cannot_find("find the object", &switch.table);
+        let missing = || cannot_find_object(1088, &switch.table).state(5);
         let Some(table) = self.lookup_table(&switch.table)? else { return Err(missing()) };
         let schema = Arc::clone(&self.stored_schema(table)?.schema);
         self.check_alter_object(table, &schema, missing())?;
@@ -87,7 +87,7 @@ impl Session {
         for name in &switch.names {
             if !all.iter().any(|trigger| fold(&trigger.procedure.name) == fold(name)) {
                 let word = ObjectName { server: None, database: None, schema: None, name: Arc::clone(name) };
-                return Err(cannot_find("find the object", &word));
+                return Err(cannot_find_object(1088, &word).state(5));
             }
         }
         for trigger in all {

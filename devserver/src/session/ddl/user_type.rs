@@ -25,17 +25,18 @@ impl Session {
     }
 
     pub(crate) fn drop_type(&mut self, name: &ObjectName, if_exists: bool) -> SqlResult<()> {
+        let missing = || {
+            let message = format!(
+                "Could not find the type '{}'. Either it does not exist or you do not have the necessary permission.",
+                display_name(name)
+            );
+            SqlError::new(218, message)
+        };
         let Some(found) = self.with_binder(|binder| binder.find_user_type(name))? else {
             if if_exists {
                 return Ok(());
             }
-            return Err(SqlError::new(
-                218,
-                format!(
-                    "Could not find the type '{}'. Either it does not exist or you do not have the necessary permission.",
-                    display_name(name)
-                ),
-            ));
+            return Err(missing());
         };
         let may_drop = {
             let catalog = self.database.catalog.read();
@@ -44,13 +45,7 @@ impl Session {
                 || catalog.permits(self.state.user, "ALTER", SecurableId::Schema(schema))?
         };
         if !may_drop {
-            return Err(SqlError::new(
-                218,
-                format!(
-                    "Could not find the type '{}'. Either it does not exist or you do not have the necessary permission.",
-                    display_name(name)
-                ),
-            ));
+            return Err(missing());
         }
         let undo = {
             let mut catalog = self.database.catalog.write();
@@ -62,7 +57,8 @@ impl Session {
                 _ => false,
             });
             if let Some(user) = user {
-                return Err(type_in_use(name, user.name()));
+                let message = format!("DROP of the type {}, which {} uses", display_name(name), user.name());
+                return Err(SqlError::not_supported(message));
             }
             catalog.remove_type(&found.schema, &found.name)
         };
@@ -71,15 +67,4 @@ impl Session {
         }
         Ok(())
     }
-}
-
-fn type_in_use(name: &ObjectName, user: &str) -> SqlError {
-    SqlError::new(
-        3732,
-        format!(
-            "Cannot drop type '{}' because it is being referenced by object '{user}'. There may be other objects that \
-             reference this type.",
-            display_name(name)
-        ),
-    )
 }

@@ -1,23 +1,21 @@
 //! CREATE and ALTER VIEW.
 
-use std::cmp::Ordering;
 use std::sync::Arc;
 
 use crate::catalog::catalog::already_there;
 use crate::catalog::object::{Object, View};
 use crate::error::{SqlError, SqlResult};
-use crate::plan::query::OutputColumn;
+use crate::plan::query::{ColumnOrigin, OutputColumn};
 use crate::session::client_session::Session;
-use crate::session::ddl::module_columns::{check_different, check_module_columns, described};
 use crate::session::ddl::object_dependents::other_kind;
-use crate::tsql::ast::{CreateView, Creation, Ident};
-use crate::value::now_utc;
+use crate::storage::{Column, Identity, fold};
+use crate::tsql::ast::{CreateView, Creation};
+use crate::value::{Value, now_utc};
 
 impl Session {
     pub(crate) fn create_view(&mut self, create: &CreateView) -> SqlResult<()> {
         if create.name.name.starts_with('#') {
-            let message = format!("{}: Temporary views are not allowed.", create.name.name);
-            return Err(SqlError::new(4103, message).severity(15));
+            return Err(SqlError::not_supported("temporary views"));
         }
         self.check_create("CREATE VIEW")?;
         let schema = self.schema_for(&create.name)?;
@@ -28,11 +26,11 @@ impl Session {
                 self.check_free(&schema, &create.name.name)?;
                 self.new_object_id()
             }
-            (None, Creation::Alter) if self.is_something(&create.name)? => {
-                return Err(other_kind(&create.name));
+            (None, Creation::Alter) => {
+                self.check_no_other_kind("ALTER", &create.name)?;
+                return Err(crate::bind::name::invalid_object(&create.name));
             }
-            (None, Creation::Alter) => return Err(crate::bind::name::invalid_object(&create.name)),
-            (Some(_), Creation::Alter) => return Err(other_kind(&create.name)),
+            (Some(_), Creation::Alter) => return Err(other_kind("ALTER", &create.name)),
             (Some(_), _) => return Err(already_there(&create.name.name)),
         };
         let columns = self.with_binder(|binder| {
@@ -45,14 +43,13 @@ impl Session {
                                denote temporary tables.";
                 return Err(SqlError::new(4508, message));
             }
-            check_view_columns(&create.name.name, &create.columns, &plan.columns)?;
-            Ok(described(&create.columns, &plan.columns))
+            check_names(&create.name.name, &plan.columns)?;
+            Ok(plan.columns.iter().map(described).collect())
         })?;
         let view = View {
             id,
             schema,
             name: Arc::clone(&create.name.name),
-            columns: create.columns.clone(),
             select: create.select.clone(),
             described: columns,
             text: Arc::clone(&create.text),
@@ -64,20 +61,37 @@ impl Session {
     }
 }
 
-/// A view's columns have names, each once: 4511, 4506; with a list, one for each: 8158, 8159.
-fn check_view_columns(view: &str, list: &[Ident], columns: &[OutputColumn]) -> SqlResult<()> {
-    if list.is_empty() {
-        return check_module_columns(view, columns, |position| {
-            SqlError::new(
-                4511,
-                format!("Create View or Function failed because no column name was specified for column {position}."),
-            )
-        });
+/// A view's columns have names, each once: 4511, 4506.
+fn check_names(view: &str, columns: &[OutputColumn]) -> SqlResult<()> {
+    for (position, OutputColumn { name, .. }) in columns.iter().enumerate() {
+        if name.is_empty() {
+            let position = position + 1;
+            let message =
+                format!("Create View or Function failed because no column name was specified for column {position}.");
+            return Err(SqlError::new(4511, message));
+        }
+        if columns[..position].iter().any(|other| fold(&other.name) == fold(name)) {
+            let message = format!(
+                "Column names in each view or function must be unique. Column name '{name}' in view or function '{view}' \
+                 is specified more than once."
+            );
+            return Err(SqlError::new(4506, message));
+        }
     }
-    let (number, word) = match columns.len().cmp(&list.len()) {
-        Ordering::Greater => (8158, "more"),
-        Ordering::Less => (8159, "fewer"),
-        Ordering::Equal => return check_different(view, list),
-    };
-    Err(SqlError::new(number, format!("'{view}' has {word} columns than were specified in the column list.")))
+    Ok(())
+}
+
+/// A column as the catalog shows it.
+fn described(column: &OutputColumn) -> Column {
+    Column {
+        name: Arc::clone(&column.name),
+        sql_type: column.ty,
+        nullable: column.shown_nullable,
+        collation: column.collation,
+        // Whether it is one: start and step are the table's (sys.identity_columns).
+        identity: (column.origin == ColumnOrigin::Identity).then_some(Identity { seed: 0, increment: 0 }),
+        default: None,
+        computed: None,
+        value_when_absent: Value::Null,
+    }
 }

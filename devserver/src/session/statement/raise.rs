@@ -37,20 +37,10 @@ impl Session {
             values.push(value);
         }
         let Some(text) = text.as_str() else {
-            return Err(SimpleFailure::Error(
-                SqlError::not_supported("RAISERROR with a message number or NULL"),
-                Origin::Statement,
-            ));
+            return Err(SqlError::not_supported("RAISERROR with a message number or NULL").into());
         };
         if severity > 18 {
-            return Err(SimpleFailure::Error(
-                SqlError::new(
-                    2754,
-                    "Error severity levels greater than 18 can only be specified by members of the sysadmin role, using \
-                     the WITH LOG option.",
-                ),
-                Origin::Statement,
-            ));
+            return Err(SqlError::not_supported("RAISERROR above severity 18").into());
         }
         let text = value::builtin::format_message::format_message(text, &values)?;
         // "Values … negative … or larger than 255 … default to 1": see RAISERROR, *state*.

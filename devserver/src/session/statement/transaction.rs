@@ -2,6 +2,7 @@
 
 use crate::catalog::catalog::Undo;
 use crate::error::{SqlError, SqlResult};
+use crate::execute::writable::doomed;
 use crate::session::client_session::Session;
 use crate::session::result_target::ResultTarget;
 use crate::storage::{Transaction, fold};
@@ -31,11 +32,7 @@ impl Session {
             return Err(SqlError::new(3902, "The COMMIT TRANSACTION request has no corresponding BEGIN TRANSACTION."));
         }
         if self.state.doomed {
-            return Err(SqlError::new(
-                3930,
-                "The current transaction cannot be committed and cannot support operations that write to the log file. \
-                 Roll back the transaction.",
-            ));
+            return Err(doomed());
         }
         // The transaction of INSERT … EXEC is the INSERT's to commit.
         if self.state.transaction_count == 1 && self.state.in_insert_exec && !self.transaction_announced {
@@ -178,11 +175,7 @@ impl Session {
             return Err(SqlError::new(628, "Cannot issue SAVE TRANSACTION when there is no active transaction."));
         };
         if self.state.doomed {
-            return Err(SqlError::new(
-                3930,
-                "The current transaction cannot be committed and cannot support operations that write to the log file. \
-                 Roll back the transaction.",
-            ));
+            return Err(doomed());
         }
         self.savepoints.push((shortened(name), tx.mark(), self.catalog_undo.len()));
         Ok(())

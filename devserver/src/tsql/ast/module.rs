@@ -41,7 +41,6 @@ pub struct ParameterDef {
 pub struct CreateView {
     pub creation: Creation,
     pub name: ObjectName,
-    pub columns: Vec<Ident>,
     /// Its `options` are empty.
     pub select: SelectStatement,
     /// The text of the whole batch.

@@ -230,7 +230,9 @@ impl Parser<'_> {
 
     fn view(&mut self, creation: Creation) -> SqlResult<StatementKind> {
         let name = self.local_name("CREATE/ALTER VIEW")?;
-        let columns = if self.is_symbol(Symbol::LeftParen) { self.identifier_list()? } else { Vec::new() };
+        if self.is_symbol(Symbol::LeftParen) {
+            return Err(self.unsupported("a list of columns of a view"));
+        }
         if self.accept("WITH") {
             return Err(self.unsupported(format!("the view option {}", self.keyword())));
         }
@@ -243,12 +245,6 @@ impl Parser<'_> {
         self.accept_symbol(Symbol::Semicolon);
         self.expect_end()?;
         let select = SelectStatement { ctes, query, options: Vec::new() };
-        Ok(StatementKind::CreateView(Box::new(CreateView {
-            creation,
-            name,
-            columns,
-            select,
-            text: Arc::from(self.text),
-        })))
+        Ok(StatementKind::CreateView(Box::new(CreateView { creation, name, select, text: Arc::from(self.text) })))
     }
 }
