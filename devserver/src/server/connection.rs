@@ -113,7 +113,7 @@ async fn read_requests<R: AsyncRead + Unpin>(
             Ok(()) => {}
             Err(mpsc::error::TrySendError::Closed(_)) => return Ok(()),
             Err(mpsc::error::TrySendError::Full(_)) => {
-                return Err(protocol_error("requests came before the one that runs was answered".to_owned()));
+                return Err(protocol_error("requests came before the one that runs was answered"));
             }
         }
     }

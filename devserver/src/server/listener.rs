@@ -57,15 +57,14 @@ async fn serve(socket: TcpStream, shared: Arc<Shared>, mut stopping: watch::Rece
         _ = stopping.changed() => return,
     };
     let ended = match negotiated {
-        Ok(Some(Negotiated::Plain(socket, packets, login))) => {
+        Ok(Negotiated::Plain(socket, packets, login)) => {
             let (reader, writer) = socket.into_split();
             converse(reader, writer, packets, login, false, &shared, stopping).await
         }
-        Ok(Some(Negotiated::Encrypted(stream, packets, login))) => {
+        Ok(Negotiated::Encrypted(stream, packets, login)) => {
             let (reader, writer) = tokio::io::split(*stream);
             converse(reader, writer, packets, login, true, &shared, stopping).await
         }
-        Ok(None) => Ok(()),
         Err(error) => Err(error),
     };
     if let Err(error) = ended

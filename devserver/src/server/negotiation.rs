@@ -21,52 +21,44 @@ pub(super) enum Negotiated {
     Encrypted(Box<TlsStream>, PacketReader, Message),
 }
 
-/// PRELOGIN, TLS where it was agreed on, and the LOGIN7 message. `None`: the client went away.
-pub(super) async fn negotiate(mut socket: TcpStream, shared: &Shared) -> io::Result<Option<Negotiated>> {
+/// PRELOGIN, TLS where it was agreed on, and the LOGIN7 message.
+pub(super) async fn negotiate(mut socket: TcpStream, shared: &Shared) -> io::Result<Negotiated> {
     socket.set_nodelay(true)?;
     let mut first_byte = [0];
-    if socket.peek(&mut first_byte).await? == 0 {
-        return Ok(None);
-    }
+    socket.peek(&mut first_byte).await?;
     if first_byte[0] == TLS_HANDSHAKE {
         return negotiate_strict(socket, shared).await;
     }
     let version = shared.engine.release().wire_version();
-    let Some((encryption, mut packets)) = answer_prelogin(&mut socket, None, version).await? else {
-        return Ok(None);
-    };
+    let (encryption, mut packets) = answer_prelogin(&mut socket, None, version).await?;
     if encryption == Encryption::NotSupported {
-        let login = packets.next_message(&mut socket).await?;
-        return Ok(login.map(|login| Negotiated::Plain(socket, packets, login)));
+        let login = next_message(&mut packets, &mut socket).await?;
+        return Ok(Negotiated::Plain(socket, packets, login));
     }
 
     let mut stream = shared.tls.wrapped.accept(HandshakeStream::wrapping(socket)).await?;
     stream.get_mut().0.handshake_done();
-    let Some(login) = packets.next_message(&mut stream).await? else {
-        return Ok(None);
-    };
+    let login = next_message(&mut packets, &mut stream).await?;
     if encryption == Encryption::Off {
         // Only the login was to be encrypted; the answer to it goes in the clear already.
         let (stream, _) = stream.into_inner();
-        return Ok(Some(Negotiated::Plain(stream.into_socket(), packets, login)));
+        return Ok(Negotiated::Plain(stream.into_socket(), packets, login));
     }
-    Ok(Some(Negotiated::Encrypted(Box::new(stream), packets, login)))
+    Ok(Negotiated::Encrypted(Box::new(stream), packets, login))
 }
 
 /// TDS 8.0: TLS from the first byte, then the same messages. "SQL Server 2022, Azure SQL Database, and Azure SQL
 /// Managed Instance support Tabular Data Stream (TDS) 8.0" ("TDS 8.0", MicrosoftDocs/sql-docs,
 /// docs/relational-databases/security/networking/tds-8.md).
-async fn negotiate_strict(socket: TcpStream, shared: &Shared) -> io::Result<Option<Negotiated>> {
+async fn negotiate_strict(socket: TcpStream, shared: &Shared) -> io::Result<Negotiated> {
     if !shared.engine.product().has_all_of(16) {
-        return Err(protocol_error("TDS 8.0, which this version of SQL Server does not speak".to_owned()));
+        return Err(protocol_error("TDS 8.0, which this version of SQL Server does not speak"));
     }
     let mut stream = shared.tls.strict.accept(HandshakeStream::direct(socket)).await?;
     let version = shared.engine.release().wire_version();
-    let Some((_, mut packets)) = answer_prelogin(&mut stream, Some(Encryption::On), version).await? else {
-        return Ok(None);
-    };
-    let login = packets.next_message(&mut stream).await?;
-    Ok(login.map(|login| Negotiated::Encrypted(Box::new(stream), packets, login)))
+    let (_, mut packets) = answer_prelogin(&mut stream, Some(Encryption::On), version).await?;
+    let login = next_message(&mut packets, &mut stream).await?;
+    Ok(Negotiated::Encrypted(Box::new(stream), packets, login))
 }
 
 /// Reads PRELOGIN and answers it, with `fixed` encryption where there is nothing to negotiate any more.
@@ -74,14 +66,12 @@ async fn answer_prelogin<S>(
     stream: &mut S,
     fixed: Option<Encryption>,
     version: [u8; 4],
-) -> io::Result<Option<(Encryption, PacketReader)>>
+) -> io::Result<(Encryption, PacketReader)>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let mut packets = PacketReader::default();
-    let Some(message) = packets.next_message(stream).await? else {
-        return Ok(None);
-    };
+    let message = next_message(&mut packets, stream).await?;
     if message.packet_type != PacketType::PreLogin {
         return Err(protocol_error(format!("{:?} came instead of PRELOGIN", message.packet_type)));
     }
@@ -92,9 +82,13 @@ where
     frame(&mut packet, &answer, PacketType::TabularResult, DEFAULT_PACKET_SIZE, 0, &mut 1, true);
     stream.write_all(&packet).await?;
     stream.flush().await?;
-    Ok(Some((encryption, packets)))
+    Ok((encryption, packets))
 }
 
-pub(super) fn protocol_error(what: String) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, what)
+async fn next_message(packets: &mut PacketReader, stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Message> {
+    packets.next_message(stream).await?.ok_or_else(|| protocol_error("the client went away before it logged in"))
+}
+
+pub(super) fn protocol_error(what: impl Into<String>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what.into())
 }
