@@ -4,7 +4,8 @@ use std::mem::discriminant;
 use std::sync::Arc;
 
 use crate::tds::packet::{PayloadReader, ReadError};
-use crate::tds::wire_type::read::{read_type_info, read_value};
+use crate::tds::request::table::read_row;
+use crate::tds::wire_type::read::read_type_info;
 use crate::value::SqlType;
 use crate::value::values::TypedRows;
 
@@ -42,8 +43,7 @@ pub fn read_bulk_rows(payload: &[u8], announced: &[SqlType]) -> Result<TypedRows
             DONE => break,
             _ => return refused("this token"),
         }
-        let values: Result<_, _> = columns.iter().map(|column| read_value(&mut reader, column)).collect();
-        rows.push((values?, Arc::clone(&types)));
+        rows.push((read_row(&mut reader, &columns, rows.len())?, Arc::clone(&types)));
     }
     Ok(rows)
 }

@@ -37,18 +37,26 @@ pub(super) fn read_table(reader: &mut PayloadReader<'_>) -> Result<RpcValue, Rea
             TABLE_ROW => {}
             _ => return Err(ReadError::Malformed),
         }
-        if columns.is_empty() || rows.len() * columns.len() >= MAX_TABLE_CELLS {
-            return Err(ReadError::NotSupported(format!(
-                "a table-valued parameter of {} rows and {} columns",
-                rows.len() + 1,
-                columns.len()
-            )));
-        }
-        let row: Result<Vec<Value>, ReadError> = columns.iter().map(|column| read_value(reader, column)).collect();
-        rows.push(row?);
+        rows.push(read_row(reader, &columns, rows.len())?);
     }
     let columns = columns.into_iter().map(|column| column.sql_type).collect();
     Ok(RpcValue::Table { type_schema, type_name, columns, rows })
+}
+
+/// One row after `before` others.
+pub(super) fn read_row(
+    reader: &mut PayloadReader<'_>,
+    columns: &[WireType],
+    before: usize,
+) -> Result<Vec<Value>, ReadError> {
+    let count = columns.len();
+    if count == 0 || before * count >= MAX_TABLE_CELLS {
+        return Err(ReadError::NotSupported(format!(
+            "a table of {} rows and {count} columns from a client",
+            before + 1
+        )));
+    }
+    columns.iter().map(|column| read_value(reader, column)).collect()
 }
 
 /// TVP_COLMETADATA: the type of each column.
