@@ -23,10 +23,10 @@ use crate::plan::planner::IMPOSSIBLE_HINTS;
 use crate::plan::scalar::Scalar;
 use crate::storage::TableSchema;
 use crate::tsql::ast::{
-    Argument, ArgumentValue, AssignOp, BinaryOp, Execute, ExecuteTarget, Expr, Ident, InsertSource, Literal, QueryHint,
+    Argument, ArgumentValue, AssignOp, Execute, ExecuteTarget, Expr, Ident, InsertSource, Literal, QueryHint,
     RaiseError, SelectStatement, Statement, StatementKind, VariableDeclaration,
 };
-use crate::value::{Length, SqlType};
+use crate::value::{BinaryOp, Length, SqlType};
 
 /// A missing table is no reason to refuse the batch, nor is what depends on SET IDENTITY_INSERT.
 fn is_deferred(error: &SqlError) -> bool {

@@ -14,24 +14,11 @@ use crate::plan::cached_plan::Uses;
 use crate::plan::collation_label::CollationLabel;
 use crate::plan::query::WindowKind;
 use crate::plan::scalar::{CompareOp, Condition, Node, Scalar};
-use crate::tsql::ast::{self, Expr, Literal, TypeName};
-use crate::value::{self, BinaryOp, Length, SqlType, UnaryOp, Value};
+use crate::tsql::ast::{Expr, Literal, TypeName};
+use crate::value::{self, BinaryOp, Length, SqlType, Value};
 
 /// The longest `varbinary(n)`; a longer constant is `varbinary(max)`.
 const MAX_BINARY: usize = 8000;
-
-pub fn binary_op(op: ast::BinaryOp) -> BinaryOp {
-    match op {
-        ast::BinaryOp::Add => BinaryOp::Add,
-        ast::BinaryOp::Subtract => BinaryOp::Subtract,
-        ast::BinaryOp::Multiply => BinaryOp::Multiply,
-        ast::BinaryOp::Divide => BinaryOp::Divide,
-        ast::BinaryOp::Modulo => BinaryOp::Modulo,
-        ast::BinaryOp::BitAnd => BinaryOp::BitAnd,
-        ast::BinaryOp::BitOr => BinaryOp::BitOr,
-        ast::BinaryOp::BitXor => BinaryOp::BitXor,
-    }
-}
 
 pub fn literal(literal: &Literal) -> SqlResult<Scalar> {
     Ok(match literal {
@@ -73,11 +60,11 @@ impl Binder<'_> {
                 Ok(Scalar { node: Node::Variable(place), ty, nullable: true, label: CollationLabel::Coercible })
             }
             Expr::GlobalVariable(name) => self.bind_global_variable(name),
-            Expr::Unary { op, operand } => self.bind_unary(*op, operand),
+            Expr::Negative(operand) => self.bind_negative(operand),
             Expr::Binary { op, left, right } => {
                 let left = self.bind_expr(left)?;
                 let right = self.bind_expr(right)?;
-                bind_binary(binary_op(*op), left, right)
+                bind_binary(*op, left, right)
             }
             Expr::Cast { attempt, expr, to } => self.bind_convert(*attempt, expr, to, None),
             Expr::Convert { attempt, to, expr, style } => self.bind_convert(*attempt, expr, to, style.as_deref()),
@@ -188,22 +175,17 @@ impl Binder<'_> {
         }
     }
 
-    fn bind_unary(&mut self, op: ast::UnaryOp, operand: &Expr) -> SqlResult<Scalar> {
-        let op = match op {
-            ast::UnaryOp::Plus => UnaryOp::Plus,
-            ast::UnaryOp::Minus => UnaryOp::Minus,
-            ast::UnaryOp::BitNot => UnaryOp::BitNot,
-        };
+    fn bind_negative(&mut self, operand: &Expr) -> SqlResult<Scalar> {
         let operand = self.bind_expr(operand)?;
         no_text_or_image(operand.ty, "an operator")?;
-        let ty = value::unary_type(op, operand.ty)?;
+        let ty = value::negative_type(operand.ty)?;
         if let Some(constant) = operand.as_constant()
-            && let Ok(result) = value::unary(op, constant, operand.ty)
+            && let Ok(result) = value::negative(constant, operand.ty)
         {
             return Ok(Scalar::constant(result, ty));
         }
         let (nullable, label) = (operand.nullable, operand.label);
-        Ok(Scalar { node: Node::Unary(op, Box::new(operand)), ty, nullable, label })
+        Ok(Scalar { node: Node::Negative(Box::new(operand)), ty, nullable, label })
     }
 
     pub(super) fn finish_case(

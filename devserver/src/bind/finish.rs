@@ -19,7 +19,7 @@ use crate::value::{Collation, SqlType, Value};
 fn is_operation(scalar: &Scalar) -> bool {
     matches!(
         scalar.node,
-        Node::Unary(..) | Node::Binary(..) | Node::Convert { .. } | Node::Case { .. } | Node::Coalesce(_)
+        Node::Negative(_) | Node::Binary(..) | Node::Convert { .. } | Node::Case { .. } | Node::Coalesce(_)
     )
 }
 

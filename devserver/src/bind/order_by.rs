@@ -70,7 +70,7 @@ impl Binder<'_> {
                     }
                 }
                 Expr::Literal(_) => return Err(SqlError::not_supported("ORDER BY a constant")),
-                Expr::Unary { operand, .. } if matches!(**operand, Expr::Literal(_)) => {
+                Expr::Negative(operand) if matches!(**operand, Expr::Literal(_)) => {
                     return Err(SqlError::not_supported("ORDER BY a number with a sign"));
                 }
                 Expr::Column(column) if column.table.is_none() => {

@@ -9,8 +9,7 @@ use crate::plan::query::{Body, SelectPlan, SortKey};
 use crate::plan::relation::Relation;
 use crate::plan::scalar::{Node, SlotSet, slot_bit};
 use crate::plan::select_statement::{IntoTable, SelectStatementPlan};
-use crate::storage::Identity;
-use crate::tsql::ast::{ObjectName, QueryBody, SelectStatement};
+use crate::tsql::ast::{Identity, ObjectName, QueryBody, SelectStatement};
 
 pub(super) fn bind_select_statement(
     binder: &mut Binder<'_>,

@@ -10,7 +10,7 @@ use crate::bind::type_name::type_not_found_at;
 use crate::error::{SqlError, SqlResult};
 use crate::plan::scalar::{Node, slot_bit};
 use crate::storage::{
-    CLUSTERED, Check, Column, FIRST_NONCLUSTERED, Identity, Index, Lifetime, NamedText, TableSchema, Uniqueness, fold,
+    CLUSTERED, Check, Column, FIRST_NONCLUSTERED, Index, Lifetime, NamedText, TableSchema, Uniqueness, fold,
 };
 use crate::tsql::ast::{ColumnDefinition, ColumnKind, ConstraintKind, TableConstraint, TableDefinition, TypeName};
 use crate::tsql::{parse_expression, parse_predicate};
@@ -113,7 +113,7 @@ pub fn bind_column(
             "columns of char, varchar, binary and varbinary made under ANSI_PADDING OFF",
         ));
     }
-    let identity = column.identity.map(|identity| Identity { seed: identity.seed, increment: identity.increment });
+    let identity = column.identity;
     if identity.is_some() {
         let is_integral = sql_type.is_integer() || matches!(sql_type, SqlType::Decimal { scale: 0, .. });
         if !is_integral {

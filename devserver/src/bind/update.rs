@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::bind::binder::Binder;
 use crate::bind::change_target::{Target, assigned_twice, computed_column, current_row};
 use crate::bind::conversion::{check_variant, implicit};
-use crate::bind::expression::{binary_op, bind_binary};
+use crate::bind::expression::bind_binary;
 use crate::bind::foreign_key::Changes;
 use crate::bind::name::ResolvedTable;
 use crate::bind::next_value_forbidden::next_value_here;
@@ -36,7 +36,7 @@ impl Binder<'_> {
         let mut scalar = self.bind_expr(value)?;
         if let AssignOp::Compound(op) = op {
             let before = self.bind_expr(&Expr::Variable(Arc::clone(variable)))?;
-            scalar = bind_binary(binary_op(op), before, scalar)?;
+            scalar = bind_binary(op, before, scalar)?;
         }
         Ok((place, implicit(scalar, ty)?))
     }
@@ -226,7 +226,7 @@ impl Binder<'_> {
                 (None, None) => return Err(SqlError::new(102, "Incorrect syntax near '='.").severity(15)),
             };
             self.note_used(&before);
-            value = bind_binary(binary_op(op), before, value)?;
+            value = bind_binary(op, before, value)?;
         }
         match (column, variable) {
             (Some(column), _) => {

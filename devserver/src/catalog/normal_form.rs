@@ -4,7 +4,7 @@
 //! No page describes the form. What is known here is what the AdventureWorks database (microsoft/sql-server-samples)
 //! has in its script and what is scripted of it; everything else is shown as it was written.
 
-use crate::tsql::ast::{ColumnRef, CompareOp, Expr, Literal, Predicate, UnaryOp};
+use crate::tsql::ast::{ColumnRef, CompareOp, Expr, Literal, Predicate};
 use crate::tsql::{has_group_behind, parse_expression, parse_predicate};
 
 /// Functions without arguments that keep their name.
@@ -97,7 +97,7 @@ pub(crate) fn bracketed_column(column: &ColumnRef) -> Option<String> {
 /// A constant other than NULL, maybe with a sign. `None` for what has no form that is known here.
 pub(crate) fn constant(expr: &Expr) -> Option<String> {
     let (sign, literal) = match expr {
-        Expr::Unary { op: UnaryOp::Minus, operand } => ("-", &**operand),
+        Expr::Negative(operand) => ("-", &**operand),
         other => ("", other),
     };
     let Expr::Literal(literal) = literal else { return None };

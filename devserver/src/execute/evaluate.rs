@@ -64,10 +64,7 @@ impl Scalar {
                 SlotRow::Values(_) | SlotRow::Stored(..) => value.eval(run, frame),
             },
             Node::Variable(place) => Ok(run.activation.values[*place].clone()),
-            Node::Unary(op, operand) => {
-                let value = operand.eval(run, frame)?;
-                value::unary(*op, &value, operand.ty)
-            }
+            Node::Negative(operand) => value::negative(&operand.eval(run, frame)?, operand.ty),
             Node::Binary(op, left, right) => {
                 let left_value = left.eval(run, frame)?;
                 let right_value = right.eval(run, frame)?;

@@ -8,7 +8,7 @@ use crate::plan::collation_label::{CollationLabel, collation_conflict};
 use crate::plan::query::QueryPlan;
 use crate::plan::system_function::SystemFunction;
 use crate::value::builtin::new_id::CHECKSUM_OF_NEWID;
-use crate::value::{BinaryOp, Builtin, Collation, DatePart, Pattern, SqlType, UnaryOp, Value};
+use crate::value::{BinaryOp, Builtin, Collation, DatePart, Pattern, SqlType, Value};
 
 /// The collation two operands are compared with; 468 where there is none.
 pub fn comparison_collation(left: &Scalar, right: &Scalar, operation: &str) -> SqlResult<Collation> {
@@ -54,7 +54,7 @@ pub enum Node {
     },
     /// A local variable or parameter, by its place among the declarations.
     Variable(usize),
-    Unary(UnaryOp, Box<Scalar>),
+    Negative(Box<Scalar>),
     Binary(BinaryOp, Box<Scalar>, Box<Scalar>),
     /// CAST, CONVERT and implicit conversions, to the type of the expression. `attempt`: NULL instead of an error.
     Convert {
@@ -249,7 +249,7 @@ impl Scalar {
         f(&self.node);
         match &self.node {
             Node::Constant(_) | Node::Column { .. } | Node::Variable(_) | Node::Subquery(_) | Node::NextValue(_) => {}
-            Node::Unary(_, operand) | Node::Computed { value: operand, .. } => operand.visit(f),
+            Node::Negative(operand) | Node::Computed { value: operand, .. } => operand.visit(f),
             Node::Binary(_, left, right) => {
                 left.visit(f);
                 right.visit(f);
@@ -291,7 +291,7 @@ impl Scalar {
         }
         match &mut self.node {
             Node::Constant(_) | Node::Column { .. } | Node::Variable(_) | Node::Subquery(_) | Node::NextValue(_) => {}
-            Node::Unary(_, operand) | Node::Computed { value: operand, .. } => operand.replace(f)?,
+            Node::Negative(operand) | Node::Computed { value: operand, .. } => operand.replace(f)?,
             Node::Binary(_, left, right) => {
                 left.replace(f)?;
                 right.replace(f)?;

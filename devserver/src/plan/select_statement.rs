@@ -1,7 +1,7 @@
 //! SELECT as a statement: what becomes of the rows of its query.
 
 use crate::plan::query::QueryPlan;
-use crate::storage::Identity;
+use crate::tsql::ast::Identity;
 use crate::tsql::ast::ObjectName;
 
 /// A SELECT statement.

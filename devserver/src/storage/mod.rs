@@ -62,8 +62,8 @@ pub use range::{Direction, SeekRange};
 pub use row::Row;
 pub use scan::{Found, Scan, ScanPlace};
 pub use schema::{
-    CLUSTERED, Check, Column, FIRST_NONCLUSTERED, Filter, FilterTerm, ForeignKey, HEAP, Identity, Index, IndexOptions,
-    KeyColumn, Lifetime, LockEscalation, NamedText, Statistics, TableSchema, Uniqueness, fold,
+    CLUSTERED, Check, Column, FIRST_NONCLUSTERED, Filter, FilterTerm, ForeignKey, HEAP, Index, IndexOptions, KeyColumn,
+    Lifetime, NamedText, Statistics, TableSchema, Uniqueness, fold,
 };
 pub use snapshot::snapshot_not_allowed;
 pub use table::Table;

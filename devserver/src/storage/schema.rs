@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::locks::resource::{IndexId, ObjectId};
 use crate::error::{SqlError, SqlResult};
-use crate::tsql::ast::CompareOp;
+use crate::tsql::ast::{CompareOp, Identity, LockEscalation};
 use crate::value::{Collation, SqlType, Value, compare};
 
 /// The "index" of a table without clustered index.
@@ -36,13 +36,6 @@ impl Lifetime {
     pub fn is_shared(self) -> bool {
         self == Lifetime::Permanent
     }
-}
-
-/// `IDENTITY (seed, increment)`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Identity {
-    pub seed: i64,
-    pub increment: i64,
 }
 
 /// A named piece of T-SQL that the executor parses again: a default, a CHECK.
@@ -190,14 +183,6 @@ pub struct Statistics {
     pub name: Arc<str>,
     pub column: Arc<str>,
     pub no_recompute: bool,
-}
-
-/// `ALTER TABLE … SET (LOCK_ESCALATION = …)`. AUTO and TABLE are the same on a table without partitions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LockEscalation {
-    Table,
-    Auto,
-    Disable,
 }
 
 /// Everything that is known of a table but its rows.

@@ -7,9 +7,10 @@ use super::locks::mode::LockMode;
 use super::locks::resource::{LockOwner, ObjectId, Resource};
 use super::locks::wait::Answer;
 use super::own_tables::is_own;
-use super::schema::{LockEscalation, TableSchema};
+use super::schema::TableSchema;
 use super::transaction::Transaction;
 use crate::error::{STALE_PLAN, SqlError, SqlResult};
+use crate::tsql::ast::LockEscalation;
 
 /// SQL Server tries to escalate when one statement has taken this many locks on one index, and again after every
 /// [`ESCALATION_RETRY`] more. Source: the locking guide, "Lock escalation".

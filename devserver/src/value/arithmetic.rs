@@ -26,16 +26,6 @@ pub enum BinaryOp {
     Divide,
     Modulo,
     BitAnd,
-    BitOr,
-    BitXor,
-}
-
-/// An operator with one operand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum UnaryOp {
-    Plus,
-    Minus,
-    BitNot,
 }
 
 impl BinaryOp {
@@ -47,13 +37,7 @@ impl BinaryOp {
             BinaryOp::Divide => '/',
             BinaryOp::Modulo => '%',
             BinaryOp::BitAnd => '&',
-            BinaryOp::BitOr => '|',
-            BinaryOp::BitXor => '^',
         }
-    }
-
-    fn is_bitwise(self) -> bool {
-        matches!(self, BinaryOp::BitAnd | BinaryOp::BitOr | BinaryOp::BitXor)
     }
 }
 
@@ -70,7 +54,7 @@ pub fn binary_type(op: BinaryOp, a: SqlType, b: SqlType) -> SqlResult<SqlType> {
     let (high, low) = if a.precedence() >= b.precedence() { (a, b) } else { (b, a) };
     let is_integral = |ty: SqlType| ty.is_integer() || ty == SqlType::Bit;
     let is_computed = match high {
-        _ if op.is_bitwise() => high.is_integer() && is_integral(low),
+        _ if op == BinaryOp::BitAnd => high.is_integer() && is_integral(low),
         // A number counts as days, and a difference of two points of time is a point of time too.
         SqlType::DateTime => {
             matches!(op, BinaryOp::Add | BinaryOp::Subtract) && (low == SqlType::DateTime || !low.is_date_or_time())
@@ -130,8 +114,6 @@ fn integer_arithmetic(op: BinaryOp, a: i128, b: i128, result: SqlType) -> SqlRes
         BinaryOp::Divide => a / b,
         BinaryOp::Modulo => a % b,
         BinaryOp::BitAnd => a & b,
-        BinaryOp::BitOr => a | b,
-        BinaryOp::BitXor => a ^ b,
     };
     integer_value(number, result).ok_or_else(|| overflow("expression", result))
 }
@@ -149,44 +131,32 @@ fn float_arithmetic(op: BinaryOp, a: f64, b: f64, result: SqlType) -> SqlResult<
     float_value(number, result).ok_or_else(|| overflow("expression", result))
 }
 
-/// The type of `op a`.
+/// The type of `-a`.
 ///
 /// # Errors
-/// A refusal of an operand that the operator does not take.
-pub fn unary_type(op: UnaryOp, a: SqlType) -> SqlResult<SqlType> {
-    let is_valid = match op {
-        // A plus sign changes nothing, and is taken before any type.
-        UnaryOp::Plus => return Ok(a),
-        UnaryOp::Minus => a.is_number(),
-        UnaryOp::BitNot => a.is_integer() || a == SqlType::Bit,
-    };
-    if !is_valid {
-        let sign = if op == UnaryOp::Minus { '-' } else { '~' };
-        return Err(SqlError::not_supported(format!("the operator '{sign}' on {}", a.message_name())));
+/// A refusal of what is no number.
+pub fn negative_type(a: SqlType) -> SqlResult<SqlType> {
+    match a {
+        // "An unsigned tinyint expression is promoted to a signed smallint" (unary-operators-negative.md).
+        SqlType::TinyInt => Ok(SqlType::SmallInt),
+        _ if a.is_number() => Ok(a),
+        _ => Err(SqlError::not_supported(format!("the operator '-' on {}", a.message_name()))),
     }
-    // "An unsigned tinyint expression is promoted to a signed smallint" (unary-operators-negative.md).
-    let is_negated_tinyint = op == UnaryOp::Minus && a == SqlType::TinyInt;
-    Ok(if is_negated_tinyint { SqlType::SmallInt } else { a })
 }
 
-/// `op a`; the type of the result is [`unary_type`]'s. NULL if the operand is NULL.
+/// `-a`; the type of the result is [`negative_type`]'s. NULL if the operand is NULL.
 ///
 /// # Errors
-/// 8115 on overflow, and those of [`unary_type`].
-pub fn unary(op: UnaryOp, a: &Value, a_type: SqlType) -> SqlResult<Value> {
-    let result = unary_type(op, a_type)?;
-    if op == UnaryOp::Plus || a.is_null() {
-        return Ok(a.clone());
-    }
-    match (op, a) {
-        (UnaryOp::Minus, Value::Decimal(v)) => Ok(Value::Decimal(Box::new(Decimal { mantissa: -v.mantissa, ..**v }))),
-        (UnaryOp::Minus, Value::Real(v)) => Ok(Value::Real(-v)),
-        (UnaryOp::Minus, Value::Float(v)) => Ok(Value::Float(-v)),
-        (UnaryOp::BitNot, Value::Bit(v)) => Ok(Value::Bit(!v)),
-        (UnaryOp::BitNot, Value::TinyInt(v)) => Ok(Value::TinyInt(!v)),
+/// 8115 on overflow, and those of [`negative_type`].
+pub fn negative(a: &Value, a_type: SqlType) -> SqlResult<Value> {
+    let result = negative_type(a_type)?;
+    match a {
+        Value::Null => Ok(Value::Null),
+        Value::Decimal(v) => Ok(Value::Decimal(Box::new(Decimal { mantissa: -v.mantissa, ..**v }))),
+        Value::Real(v) => Ok(Value::Real(-v)),
+        Value::Float(v) => Ok(Value::Float(-v)),
         _ => {
-            let number = i128::from(a.as_i64().unwrap_or_default());
-            let number = if op == UnaryOp::Minus { -number } else { !number };
+            let number = -i128::from(a.as_i64().unwrap_or_default());
             integer_value(number, result).ok_or_else(|| overflow("expression", result))
         }
     }
@@ -252,7 +222,6 @@ mod tests {
         use BinaryOp::*;
         assert_eq!(calculate(7, Divide, 2), Ok(Value::Int(3)));
         assert_eq!(calculate(7, Modulo, 4), Ok(Value::Int(3)));
-        assert_eq!(calculate(6, BitXor, 3), Ok(Value::Int(5)));
         assert_eq!(calculate(i32::MAX, Add, 1), Err(8115));
         assert_eq!(calculate(1, Divide, 0), Err(8134));
     }
@@ -299,14 +268,13 @@ mod tests {
         }
         let error = binary_type(Multiply, decimal, SqlType::Int).unwrap_err();
         assert!(error.message.ends_with("the operator '*' on numeric and int"), "{}", error.message);
-        assert!(unary_type(UnaryOp::Minus, varchar(1)).is_err());
+        assert!(negative_type(varchar(1)).is_err());
     }
 
     #[test]
-    fn signs_and_complements() {
-        assert_eq!(unary(UnaryOp::Minus, &Value::TinyInt(3), SqlType::TinyInt), Ok(Value::SmallInt(-3)));
-        assert_eq!(unary(UnaryOp::BitNot, &Value::Int(5), SqlType::Int), Ok(Value::Int(-6)));
-        assert_eq!(unary(UnaryOp::Minus, &Value::Int(i32::MIN), SqlType::Int).unwrap_err().number, 8115);
+    fn signs() {
+        assert_eq!(negative(&Value::TinyInt(3), SqlType::TinyInt), Ok(Value::SmallInt(-3)));
+        assert_eq!(negative(&Value::Int(i32::MIN), SqlType::Int).unwrap_err().number, 8115);
     }
 
     #[test]

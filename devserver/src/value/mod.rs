@@ -19,7 +19,7 @@ pub mod units;
 pub mod values;
 pub mod variant;
 
-pub use arithmetic::{BinaryOp, UnaryOp, binary, binary_type, unary, unary_type};
+pub use arithmetic::{BinaryOp, binary, binary_type, negative, negative_type};
 pub use builtin::definition::{Argument, Builtin, Call};
 pub use builtin::lookup::lookup;
 pub use collation::Collation;

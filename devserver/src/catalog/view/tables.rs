@@ -11,7 +11,8 @@ use crate::catalog::view::column_types::{
     BIT, CODE, ColumnDescription, INT, NAME, TEXT, TINY, WHEN, WORD, bit, date, object_columns, text,
 };
 use crate::catalog::view::facts::{CatalogView, Facts};
-use crate::storage::{Column, LockEscalation, ObjectId, TableSchema};
+use crate::storage::{Column, ObjectId, TableSchema};
+use crate::tsql::ast::LockEscalation;
 use crate::value::{SqlType, Value};
 
 pub(crate) static VIEWS: &[CatalogView] = &[

@@ -16,8 +16,8 @@ use crate::execute::frame::Run;
 use crate::plan::cached_plan::Uses;
 use crate::session::client_session::Session;
 use crate::session::ddl::cannot_find::cannot_find_object;
-use crate::storage::{self, Lifetime, ObjectId, TableSchema, fold};
-use crate::tsql::ast::{AlterTable, AlterTableAction, AlterTableDrop, LockEscalation};
+use crate::storage::{Lifetime, ObjectId, TableSchema, fold};
+use crate::tsql::ast::{AlterTable, AlterTableAction, AlterTableDrop};
 use crate::value::Value;
 
 impl Session {
@@ -45,11 +45,7 @@ impl Session {
     ) -> SqlResult<()> {
         match action {
             AlterTableAction::SetLockEscalation(escalation) => {
-                let escalation = match escalation {
-                    LockEscalation::Auto => storage::LockEscalation::Auto,
-                    LockEscalation::Table => storage::LockEscalation::Table,
-                    LockEscalation::Disable => storage::LockEscalation::Disable,
-                };
+                let escalation = *escalation;
                 self.table_change(activation, |latch, tx| {
                     latch.alter_schema(tx, table, |schema| schema.lock_escalation = escalation)
                 })

@@ -8,8 +8,8 @@ use crate::error::{SqlError, SqlResult};
 use crate::plan::query::{ColumnOrigin, OutputColumn};
 use crate::session::client_session::Session;
 use crate::session::ddl::object_dependents::other_kind;
-use crate::storage::{Column, Identity, fold};
-use crate::tsql::ast::{CreateView, Creation};
+use crate::storage::{Column, fold};
+use crate::tsql::ast::{CreateView, Creation, Identity};
 use crate::value::{Value, now_utc};
 
 impl Session {

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use crate::error::SqlResult;
 use crate::storage::{
     CLUSTERED, Column, Database, Direction, Filter, FilterTerm, Found, Index, IndexId, IndexOptions, Inserted,
-    KeyColumn, Lifetime, LockEscalation, LockMode, LockPlan, ObjectId, ReadVersion, RowChange, RowLock, Scan,
-    SeekRange, Session, TableSchema, Transaction, Uniqueness, check_consistency,
+    KeyColumn, Lifetime, LockMode, LockPlan, ObjectId, ReadVersion, RowChange, RowLock, Scan, SeekRange, Session,
+    TableSchema, Transaction, Uniqueness, check_consistency,
 };
-use crate::tsql::ast::CompareOp;
+use crate::tsql::ast::{CompareOp, LockEscalation};
 use crate::value::{Collation, Length, SqlType, Value};
 
 pub(super) const ID: usize = 0;

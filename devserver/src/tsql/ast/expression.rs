@@ -2,6 +2,7 @@
 
 use crate::tsql::ast::name::{ColumnRef, Ident, ObjectName, TypeName};
 use crate::tsql::ast::query::{OrderItem, Query};
+use crate::value::BinaryOp;
 use std::sync::Arc;
 
 /// A constant.
@@ -22,25 +23,6 @@ pub enum Literal {
     Binary(Arc<[u8]>),
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum UnaryOp {
-    Plus,
-    Minus,
-    BitNot,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BinaryOp {
-    Add,
-    Subtract,
-    Multiply,
-    Divide,
-    Modulo,
-    BitAnd,
-    BitOr,
-    BitXor,
-}
-
 /// A scalar expression.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Expr {
@@ -50,10 +32,8 @@ pub enum Expr {
     Variable(Ident),
     /// `@@name`, with the `@@`.
     GlobalVariable(Ident),
-    Unary {
-        op: UnaryOp,
-        operand: Box<Expr>,
-    },
+    /// `-expr`.
+    Negative(Box<Expr>),
     Binary {
         op: BinaryOp,
         left: Box<Expr>,

@@ -1,8 +1,9 @@
 //! Queries: SELECT, what may stand around it, and what can stand in FROM.
 
-use crate::tsql::ast::expression::{BinaryOp, Expr, Predicate};
+use crate::tsql::ast::expression::{Expr, Predicate};
 use crate::tsql::ast::hint::{QueryHint, TableHint};
 use crate::tsql::ast::name::{Ident, ObjectName};
+use crate::value::BinaryOp;
 
 /// A SELECT statement with what may stand around the query only at its outermost level.
 #[derive(Debug, Clone, PartialEq)]

@@ -160,6 +160,7 @@ pub enum AlterTableDrop {
     Constraint { name: Ident, if_exists: bool },
 }
 
+/// AUTO and TABLE are the same on a table without partitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LockEscalation {
     Auto,

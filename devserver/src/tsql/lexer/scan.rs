@@ -299,9 +299,7 @@ impl Lexer<'_> {
             '/' => Symbol::Slash,
             '%' => Symbol::Percent,
             '&' => Symbol::Ampersand,
-            '|' => Symbol::Pipe,
-            '^' => Symbol::Caret,
-            '~' => Symbol::Tilde,
+            '|' | '^' | '~' => return Err(SqlError::not_supported(format!("the operator {first}"))),
             other => {
                 return Err(syntax_error(102, format!("Incorrect syntax near '{other}'."), self.line));
             }

@@ -60,9 +60,6 @@ pub enum Symbol {
     Slash,
     Percent,
     Ampersand,
-    Pipe,
-    Caret,
-    Tilde,
     PlusEqual,
     MinusEqual,
 }

@@ -4,7 +4,7 @@
 //! end only, so that what is inside is read as either.
 
 use crate::error::SqlResult;
-use crate::tsql::ast::expression::{CompareOp, Expr, Literal, Predicate, UnaryOp};
+use crate::tsql::ast::expression::{CompareOp, Expr, Literal, Predicate};
 use crate::tsql::ast::name::{ColumnRef, ObjectName};
 use crate::tsql::lexer::token::{Symbol, TokenKind};
 use crate::tsql::parser::tokens::Parser;
@@ -266,7 +266,7 @@ impl Parser<'_> {
 fn is_filter_constant(expr: &Expr) -> bool {
     match expr {
         Expr::Literal(literal) => *literal != Literal::Null,
-        Expr::Unary { op: UnaryOp::Minus | UnaryOp::Plus, operand } => matches!(**operand, Expr::Literal(_)),
+        Expr::Negative(operand) => matches!(**operand, Expr::Literal(_)),
         Expr::Cast { attempt: false, expr, .. } | Expr::Convert { attempt: false, expr, .. } => {
             is_filter_constant(expr)
         }

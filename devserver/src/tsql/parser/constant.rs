@@ -1,7 +1,7 @@
 //! Constants.
 
 use crate::error::SqlResult;
-use crate::tsql::ast::expression::{Expr, Literal, UnaryOp};
+use crate::tsql::ast::expression::{Expr, Literal};
 use crate::tsql::lexer::token::{Symbol, TokenKind};
 use crate::tsql::parser::tokens::Parser;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ impl<'t> Parser<'t> {
         if !negative {
             return Ok(constant);
         }
-        Ok(Expr::Unary { op: UnaryOp::Minus, operand: Box::new(constant) })
+        Ok(Expr::Negative(Box::new(constant)))
     }
 
     pub(super) fn constant_or_variable(&mut self) -> SqlResult<Expr> {

@@ -88,7 +88,7 @@ impl Parser<'_> {
         match self.token().kind {
             TokenKind::End => false,
             TokenKind::Symbol(symbol) => {
-                matches!(symbol, Symbol::LeftParen | Symbol::Minus | Symbol::Plus | Symbol::Tilde)
+                matches!(symbol, Symbol::LeftParen | Symbol::Minus | Symbol::Plus)
             }
             TokenKind::Word { reserved: true } => self.is_one_of(&[
                 "CASE",

@@ -2,11 +2,12 @@
 
 use crate::error::SqlResult;
 use crate::tsql::ast::control::{Argument, ArgumentValue, Execute, ExecuteTarget};
-use crate::tsql::ast::expression::{BinaryOp, Expr, Literal};
+use crate::tsql::ast::expression::{Expr, Literal};
 use crate::tsql::ast::name::Ident;
 use crate::tsql::ast::statement::StatementKind;
 use crate::tsql::lexer::token::{Symbol, TokenKind};
 use crate::tsql::parser::tokens::Parser;
+use crate::value::BinaryOp;
 
 impl Parser<'_> {
     /// What follows EXEC, or a procedure's name that begins a batch.

@@ -5,11 +5,12 @@
 //! sign binds looser than `*` is T-SQL's own: `-a * b` is `-(a * b)`, and `100 / -b * c` is `100 / -(b * c)`.
 
 use crate::error::SqlResult;
-use crate::tsql::ast::expression::{BinaryOp, Expr, FunctionCall, UnaryOp};
+use crate::tsql::ast::expression::{Expr, FunctionCall};
 use crate::tsql::ast::name::{ColumnRef, Ident, ObjectName};
 use crate::tsql::ast::query::OrderItem;
 use crate::tsql::lexer::token::{Symbol, TokenKind};
 use crate::tsql::parser::tokens::Parser;
+use crate::value::BinaryOp;
 
 impl Parser<'_> {
     pub(super) fn expression(&mut self) -> SqlResult<Expr> {
@@ -35,15 +36,10 @@ impl Parser<'_> {
                 TokenKind::Symbol(Symbol::Plus) => BinaryOp::Add,
                 TokenKind::Symbol(Symbol::Minus) => BinaryOp::Subtract,
                 TokenKind::Symbol(Symbol::Ampersand) => BinaryOp::BitAnd,
-                TokenKind::Symbol(Symbol::Caret) => BinaryOp::BitXor,
-                TokenKind::Symbol(Symbol::Pipe) => BinaryOp::BitOr,
                 _ => return Ok(left),
             };
             self.count_operator()?;
             self.advance();
-            if op == BinaryOp::BitOr && self.is_symbol(Symbol::Pipe) {
-                return Err(self.unsupported("the operator ||"));
-            }
             let first = self.operand()?;
             let right = self.rest_of_product(first)?;
             left = Expr::Binary { op, left: Box::new(left), right: Box::new(right) };
@@ -80,21 +76,14 @@ impl Parser<'_> {
     }
 
     pub(super) fn operand(&mut self) -> SqlResult<Expr> {
-        let op = match self.token().kind {
-            TokenKind::Symbol(Symbol::Minus) => UnaryOp::Minus,
-            TokenKind::Symbol(Symbol::Plus) => UnaryOp::Plus,
-            TokenKind::Symbol(Symbol::Tilde) => UnaryOp::BitNot,
-            _ => {
-                let primary = self.primary()?;
-                return self.collated(primary);
-            }
-        };
-        self.advance();
-        let operand = match op {
-            UnaryOp::BitNot => self.deeper(Self::operand)?,
-            UnaryOp::Minus | UnaryOp::Plus => self.deeper(Self::signed_product)?,
-        };
-        Ok(Expr::Unary { op, operand: Box::new(operand) })
+        if self.is_symbol(Symbol::Plus) {
+            return Err(self.unsupported("a sign +"));
+        }
+        if self.accept_symbol(Symbol::Minus) {
+            return Ok(Expr::Negative(Box::new(self.deeper(Self::signed_product)?)));
+        }
+        let primary = self.primary()?;
+        self.collated(primary)
     }
 
     pub(super) fn collated(&mut self, mut expr: Expr) -> SqlResult<Expr> {

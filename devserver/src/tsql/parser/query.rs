@@ -2,13 +2,14 @@
 //! stand.
 
 use crate::error::SqlResult;
-use crate::tsql::ast::expression::{BinaryOp, Expr};
+use crate::tsql::ast::expression::Expr;
 use crate::tsql::ast::name::ObjectName;
 use crate::tsql::ast::query::{
     AssignOp, Cte, Offset, Query, QueryBody, Select, SelectItem, SelectStatement, SetOperator,
 };
 use crate::tsql::lexer::token::{Symbol, TokenKind};
 use crate::tsql::parser::tokens::{MAX_NESTED_QUERIES, Parser};
+use crate::value::BinaryOp;
 
 impl Parser<'_> {
     // The statement

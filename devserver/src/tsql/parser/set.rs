@@ -1,7 +1,7 @@
 //! SET: variables and session options.
 
 use crate::error::SqlResult;
-use crate::tsql::ast::expression::{Expr, Literal, UnaryOp};
+use crate::tsql::ast::expression::{Expr, Literal};
 use crate::tsql::ast::setting::{IsolationLevel, SessionOption};
 use crate::tsql::ast::statement::StatementKind;
 use crate::tsql::lexer::token::{Symbol, TokenKind};
@@ -108,7 +108,7 @@ impl Parser<'_> {
         self.advance();
         let level = |magnitude| Expr::Literal(Literal::Int(magnitude));
         let priority = match self.keyword().as_str() {
-            "LOW" => Expr::Unary { op: UnaryOp::Minus, operand: Box::new(level(5)) },
+            "LOW" => Expr::Negative(Box::new(level(5))),
             "NORMAL" => level(0),
             "HIGH" => level(5),
             _ => return Ok(StatementKind::SetDeadlockPriority(self.constant_or_variable()?)),
