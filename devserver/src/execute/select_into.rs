@@ -38,11 +38,11 @@ impl IntoTable {
                 value_when_absent: Value::Null,
             });
         }
-        Ok(TableSchema { columns: result, ..TableSchema::new(schema, &self.name.name, Lifetime::Permanent) })
+        Ok(TableSchema { columns: result, ..TableSchema::new(schema, &self.name.name, Lifetime::Temporary) })
     }
 }
 
-/// Fills the table that [`crate::session::client_session::Session::make_into`] made.
+/// Fills the table that was made of [`IntoTable::schema`].
 pub fn fill(query: &QueryPlan, table: ObjectId, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<StatementResult> {
     let mut rows = Vec::new();
     run_query(query, run, frame, &mut |_, frame, row| {

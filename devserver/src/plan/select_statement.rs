@@ -24,9 +24,3 @@ pub struct IntoTable {
     /// The column that takes the identity property of the column it is selected from.
     pub identity: Option<(usize, Identity)>,
 }
-
-impl IntoTable {
-    pub fn is_temporary(&self) -> bool {
-        self.name.name.starts_with('#')
-    }
-}

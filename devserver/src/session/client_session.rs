@@ -30,8 +30,6 @@ pub struct Session {
     pub(crate) transaction_announced: bool,
     /// Name, place in the storage's changes, and place in `catalog_undo`.
     pub(crate) savepoints: Vec<(String, Mark, usize)>,
-    /// The name given to the outermost BEGIN TRANSACTION.
-    pub(crate) transaction_name: Option<String>,
     /// How to take the transaction's changes of the catalog back.
     pub(crate) catalog_undo: Vec<Undo>,
     /// The `#temp` tables that the transaction has dropped: a rollback gives their names back.
@@ -138,7 +136,6 @@ impl Session {
             tx: None,
             transaction_announced: false,
             savepoints: Vec::new(),
-            transaction_name: None,
             catalog_undo: Vec::new(),
             dropped_temporary: Vec::new(),
             ended_temporary: Vec::new(),

@@ -1,11 +1,11 @@
 //! System procedures: which there are, and the way of a call to what does it.
 
-use crate::error::SqlError;
+use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
 use crate::session::call::argument::{PassedArgument, Returned};
 use crate::session::call::system_argument::{argument, first_text, handle_argument, text_argument};
 use crate::session::client_session::Session;
-use crate::session::outcome::{Failure, Origin};
+use crate::session::outcome::{Failure, SimpleFailure};
 use crate::session::result_target::ResultTarget;
 use crate::storage::fold;
 use crate::tsql::ast::ObjectName;
@@ -58,97 +58,85 @@ impl Session {
         line: u32,
         out: &mut ResultTarget<'_>,
     ) -> Result<Option<Returned>, Failure> {
-        if let Some(error) = unknown_parameter(procedure, &arguments) {
-            return self.fail(error, Origin::Statement, activation, line, out).map(|_| None);
+        match self.run_system_procedure(procedure, &arguments, activation, line, out) {
+            Ok(returned) => Ok(returned),
+            Err(SimpleFailure::Error(error, origin)) => self.fail(error, origin, activation, line, out).map(|_| None),
+            Err(SimpleFailure::Passed(failure)) => Err(failure),
         }
-        let result = match procedure {
+    }
+
+    fn run_system_procedure(
+        &mut self,
+        procedure: SystemProcedure,
+        arguments: &[PassedArgument],
+        activation: &mut Activation,
+        line: u32,
+        out: &mut ResultTarget<'_>,
+    ) -> Result<Option<Returned>, SimpleFailure> {
+        check_parameters(procedure, arguments)?;
+        let declared = argument(arguments, 1, "@params").and_then(Value::as_str).map(str::to_string);
+        let rest = |first: usize| arguments.get(first..).unwrap_or_default();
+        let returned = match procedure {
             SystemProcedure::ExecuteSql => {
                 // Statement and declaration come first, under whatever names; the rest are the statement's parameters.
-                let text = text_argument(&arguments, 0, "@stmt", "sp_executesql")
-                    .or_else(|_| text_argument(&arguments, 0, "@statement", "sp_executesql"));
-                let text = match text.or_else(|error| first_text(&arguments, 0).ok_or(error)) {
-                    Ok(text) => text,
-                    Err(error) => return self.fail(error, Origin::Statement, activation, line, out).map(|_| None),
-                };
-                let declared = argument(&arguments, 1, "@params")
-                    .and_then(Value::as_str)
-                    .map(str::to_string)
-                    .or_else(|| first_text(&arguments, 1))
-                    .unwrap_or_default();
-                let rest = arguments.get(2..).unwrap_or_default();
-                return self.execute_text(&text, &declared, rest, 2, activation, line, out);
+                let text = text_argument(arguments, 0, "@stmt", "sp_executesql")
+                    .or_else(|_| text_argument(arguments, 0, "@statement", "sp_executesql"))
+                    .or_else(|error| first_text(arguments, 0).ok_or(error))?;
+                let declared = declared.or_else(|| first_text(arguments, 1)).unwrap_or_default();
+                let executed = self.execute_text(&text, &declared, rest(2), 2, activation, line, out);
+                return executed.map_err(SimpleFailure::Passed);
             }
             SystemProcedure::Execute => {
-                let prepared = handle_argument(&arguments).and_then(|handle| self.prepared(handle));
-                let prepared = match prepared {
-                    Ok(prepared) => prepared,
-                    Err(error) => return self.fail(error, Origin::Statement, activation, line, out).map(|_| None),
-                };
-                let rest = arguments.get(1..).unwrap_or_default();
-                return self.execute_text(&prepared.text, &prepared.declared, rest, 1, activation, line, out);
+                let prepared = handle_argument(arguments).and_then(|handle| self.prepared(handle))?;
+                let executed = self.execute_text(&prepared.text, &prepared.declared, rest(1), 1, activation, line, out);
+                return executed.map_err(SimpleFailure::Passed);
             }
             SystemProcedure::PrepExec => {
-                let declared =
-                    argument(&arguments, 1, "@params").and_then(Value::as_str).unwrap_or_default().to_string();
-                let text = match text_argument(&arguments, 2, "@stmt", "sp_prepexec") {
-                    Ok(text) => text,
-                    Err(error) => return self.fail(error, Origin::Statement, activation, line, out).map(|_| None),
-                };
+                let text = text_argument(arguments, 2, "@stmt", "sp_prepexec")?;
+                let declared = declared.unwrap_or_default();
                 let handle = self.prepare(&declared, &text);
-                let rest = arguments.get(3..).unwrap_or_default();
-                let returned = self.execute_text(&text, &declared, rest, 3, activation, line, out)?;
-                return Ok(returned.map(|mut returned| {
-                    returned.outputs.insert(0, (0, Value::Int(handle), SqlType::Int));
-                    returned
-                }));
+                let executed = self.execute_text(&text, &declared, rest(3), 3, activation, line, out);
+                let Some(mut returned) = executed.map_err(SimpleFailure::Passed)? else { return Ok(None) };
+                returned.outputs.insert(0, (0, Value::Int(handle), SqlType::Int));
+                returned
             }
             SystemProcedure::Prepare => {
-                let declared =
-                    argument(&arguments, 1, "@params").and_then(Value::as_str).unwrap_or_default().to_string();
-                text_argument(&arguments, 2, "@stmt", "sp_prepare").map(|text| {
-                    let handle = self.prepare(&declared, &text);
-                    Returned { outputs: vec![(0, Value::Int(handle), SqlType::Int)], ..Returned::default() }
-                })
+                let text = text_argument(arguments, 2, "@stmt", "sp_prepare")?;
+                let handle = self.prepare(&declared.unwrap_or_default(), &text);
+                Returned { outputs: vec![(0, Value::Int(handle), SqlType::Int)], ..Returned::default() }
             }
             SystemProcedure::Unprepare => {
-                handle_argument(&arguments).and_then(|handle| self.unprepare(handle)).map(|()| Returned::default())
+                self.unprepare(handle_argument(arguments)?)?;
+                Returned::default()
             }
-            SystemProcedure::GetAppLock => self.get_application_lock(&arguments, activation),
-            SystemProcedure::ReleaseAppLock => self.release_application_lock(&arguments, activation),
+            SystemProcedure::GetAppLock => self.get_application_lock(arguments, activation)?,
+            SystemProcedure::ReleaseAppLock => self.release_application_lock(arguments, activation)?,
             SystemProcedure::Rename => {
-                let object = text_argument(&arguments, 0, "@objname", "sp_rename");
-                let new_name = text_argument(&arguments, 1, "@newname", "sp_rename");
-                let kind = argument(&arguments, 2, "@objtype").and_then(Value::as_str).map(str::to_string);
-                let renamed = object.and_then(|object| {
-                    let new_name = new_name?;
-                    self.rename(&object, &new_name, kind.as_deref(), activation)
-                });
-                if renamed.is_ok() {
-                    let caution =
-                        "Caution: Changing any part of an object name could break scripts and stored procedures.";
-                    out.info(15477, 0, 1, caution, Some("sp_rename"), line);
-                }
-                renamed.map(|()| Returned::default())
+                let object = text_argument(arguments, 0, "@objname", "sp_rename")?;
+                let new_name = text_argument(arguments, 1, "@newname", "sp_rename")?;
+                let kind = argument(arguments, 2, "@objtype").and_then(Value::as_str);
+                self.rename(&object, &new_name, kind, activation)?;
+                let caution = "Caution: Changing any part of an object name could break scripts and stored procedures.";
+                out.info(15477, 0, 1, caution, Some("sp_rename"), line);
+                Returned::default()
             }
-            SystemProcedure::AddRoleMember => self.add_role_member(&arguments),
+            SystemProcedure::AddRoleMember => self.add_role_member(arguments)?,
             SystemProcedure::TableCollations => {
-                self.table_collations(&arguments, activation, out).map(|()| Returned::default())
+                self.table_collations(arguments, activation, out)?;
+                Returned::default()
             }
             SystemProcedure::ResetConnection => {
                 self.reset(false);
                 out.writer().transaction_reset();
-                Ok(Returned::default())
+                Returned::default()
             }
         };
-        match result {
-            Ok(returned) => Ok(Some(returned)),
-            Err(error) => self.fail(error, Origin::Statement, activation, line, out).map(|_| None),
-        }
+        Ok(Some(returned))
     }
 }
 
 /// Parameters that the procedure does not have; those of a statement that is executed have any name.
-fn unknown_parameter(procedure: SystemProcedure, arguments: &[PassedArgument]) -> Option<SqlError> {
+fn check_parameters(procedure: SystemProcedure, arguments: &[PassedArgument]) -> SqlResult<()> {
     let (name, known): (&str, &[&str]) = match procedure {
         SystemProcedure::GetAppLock => {
             ("sp_getapplock", &["@resource", "@lockmode", "@lockowner", "@locktimeout", "@dbprincipal"])
@@ -156,24 +144,24 @@ fn unknown_parameter(procedure: SystemProcedure, arguments: &[PassedArgument]) -
         SystemProcedure::ReleaseAppLock => ("sp_releaseapplock", &["@resource", "@lockowner", "@dbprincipal"]),
         SystemProcedure::TableCollations => ("sp_tablecollations_100", &["@object"]),
         SystemProcedure::AddRoleMember => ("sp_addrolemember", &["@rolename", "@membername"]),
-        _ => return None,
+        _ => return Ok(()),
     };
     if arguments.len() > known.len() {
         let message = format!("Procedure or function {name} has too many arguments specified.");
-        return Some(SqlError::new(8144, message).state(2));
+        return Err(SqlError::new(8144, message).state(2));
     }
     for argument in arguments {
         let Some(given) = &argument.name else { continue };
         if !known.contains(&fold(given).as_str()) {
-            return Some(SqlError::new(8145, format!("{given} is not a parameter for procedure {name}.")));
+            return Err(SqlError::new(8145, format!("{given} is not a parameter for procedure {name}.")));
         }
     }
     if known.last() != Some(&"@dbprincipal") {
-        return None;
+        return Ok(());
     }
     let principal = argument(arguments, known.len() - 1, "@DbPrincipal").and_then(Value::as_str);
     if principal.is_some_and(|principal| fold(principal) != "public") {
-        return Some(SqlError::not_supported("application locks of another database principal than public"));
+        return Err(SqlError::not_supported("application locks of another database principal than public"));
     }
-    None
+    Ok(())
 }

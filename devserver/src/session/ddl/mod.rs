@@ -22,7 +22,6 @@ pub mod procedure;
 pub mod rename;
 pub mod schema;
 pub mod security;
-pub mod select_into;
 pub mod sequence;
 pub mod table;
 pub mod trigger;

@@ -152,8 +152,8 @@ impl Session {
     ) -> SqlResult<StatementResult> {
         let into = match &bound.plan {
             Plan::Select(SelectStatementPlan { into: Some(into), query, .. }) => {
-                self.check_ddl_allowed(into.is_temporary())?;
-                Some(self.make_into(into, &query.columns, activation)?)
+                self.check_ddl_allowed(true)?;
+                Some(self.store_table(&into.name, activation, |_, schema| into.schema(&query.columns, schema))?)
             }
             _ => None,
         };

@@ -16,12 +16,11 @@ fn shortened(name: &str) -> String {
 }
 
 impl Session {
-    pub(crate) fn begin_transaction(&mut self, name: Option<&str>, out: &mut ResultTarget<'_>) {
+    pub(crate) fn begin_transaction(&mut self, out: &mut ResultTarget<'_>) {
         if self.tx.is_none() {
             let tx = self.new_transaction();
             out.writer().transaction_begun(tx.id());
             self.transaction_announced = true;
-            self.transaction_name = name.map(shortened);
             self.tx = Some(tx);
         }
         self.state.transaction_count += 1;
@@ -62,7 +61,6 @@ impl Session {
         self.ended_temporary.clear();
         self.has_changed_schema = false;
         self.savepoints.clear();
-        self.transaction_name = None;
         self.transaction_announced = false;
         self.state.transaction_count = 0;
         self.state.doomed = false;
@@ -96,12 +94,7 @@ impl Session {
                 self.undo_catalog_to(catalog_changes);
                 return Ok(());
             }
-            if self.transaction_name.as_deref() != Some(&folded) {
-                return Err(SqlError::new(
-                    6401,
-                    format!("Cannot roll back {name}. No transaction or savepoint of that name was found."),
-                ));
-            }
+            return Err(SqlError::not_supported(format!("ROLLBACK to {name}, which is no savepoint")));
         }
         self.rollback_everything(out);
         Ok(())
@@ -250,11 +243,11 @@ impl Session {
                 None
             }
         };
-        if let Some(BeginTransaction { isolation, name }) = then_begin {
+        if let Some(BeginTransaction { isolation, .. }) = then_begin {
             if let Some(isolation) = isolation {
                 self.state.options.isolation = isolation;
             }
-            self.begin_transaction((!name.is_empty()).then_some(name.as_str()), out);
+            self.begin_transaction(out);
         }
         Ok(())
     }

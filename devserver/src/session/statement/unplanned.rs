@@ -23,10 +23,8 @@ impl Session {
             StatementKind::SetIsolationLevel(level) => {
                 self.state.options.isolation = *level;
             }
-            StatementKind::BeginTransaction(name) => {
-                self.begin_transaction(name.as_deref(), out);
-            }
-            StatementKind::CommitTransaction(_) => self.commit_transaction(out)?,
+            StatementKind::BeginTransaction => self.begin_transaction(out),
+            StatementKind::CommitTransaction => self.commit_transaction(out)?,
             StatementKind::RollbackTransaction(name) => {
                 self.rollback_transaction(name.as_deref(), out)?;
             }

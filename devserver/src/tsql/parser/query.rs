@@ -201,6 +201,9 @@ impl Parser<'_> {
         let top = self.select_top()?;
         let items = self.comma_list(Self::select_item)?;
         let into = if self.accept("INTO") { Some(self.object_name()?) } else { None };
+        if into.as_ref().is_some_and(|into| !into.name.starts_with('#')) {
+            return Err(self.unsupported("SELECT … INTO a table that is no #temp table"));
+        }
         let from = self.optional_from()?;
         let condition = if self.accept("WHERE") { Some(self.search_condition()?) } else { None };
         let group_by = if self.is("GROUP") { self.group_by()? } else { Vec::new() };

@@ -28,7 +28,7 @@ impl Parser<'_> {
             return Err(self.unsupported("options of COMMIT"));
         }
         match (verb.as_str(), name) {
-            ("COMMIT", name) => Ok(StatementKind::CommitTransaction(name)),
+            ("COMMIT", _) => Ok(StatementKind::CommitTransaction),
             ("ROLLBACK", name) => Ok(StatementKind::RollbackTransaction(name)),
             (_, Some(name)) => Ok(StatementKind::SaveTransaction(name)),
             (_, None) => Err(self.unexpected()),
