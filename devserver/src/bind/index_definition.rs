@@ -46,14 +46,10 @@ pub fn set_index_options(result: &mut IndexOptions, options: &[IndexOption]) -> 
             IndexOption::FillFactor(percent) => result.fill_factor = fill_factor(*percent)?,
             IndexOption::DropExisting(true) => return Err(SqlError::not_supported("DROP_EXISTING = ON")),
             IndexOption::AllowRowLocks(false) => return Err(SqlError::not_supported("ALLOW_ROW_LOCKS = OFF")),
-            // How pages are filled, sorted and compressed, and how an index is built: there are no pages here.
-            IndexOption::PadIndex(_)
-            | IndexOption::SortInTempdb(_)
-            | IndexOption::StatisticsIncremental(_)
+            IndexOption::OfStorage
             | IndexOption::DropExisting(false)
             | IndexOption::Online(_)
-            | IndexOption::AllowRowLocks(true)
-            | IndexOption::MaxDop(_) => {}
+            | IndexOption::AllowRowLocks(true) => {}
         }
     }
     Ok(())

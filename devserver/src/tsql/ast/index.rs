@@ -5,18 +5,16 @@ use crate::tsql::ast::table::{Filter, IndexColumn};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IndexOption {
-    PadIndex(bool),
     FillFactor(u32),
-    SortInTempdb(bool),
     IgnoreDupKey(bool),
     StatisticsNoRecompute(bool),
-    StatisticsIncremental(bool),
     DropExisting(bool),
     Online(bool),
     AllowRowLocks(bool),
     AllowPageLocks(bool),
     OptimizeForSequentialKey(bool),
-    MaxDop(u32),
+    /// How pages are filled, sorted and compressed, and how an index is built: there are no pages here.
+    OfStorage,
 }
 
 #[derive(Debug, Clone, PartialEq)]

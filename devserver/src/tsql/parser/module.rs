@@ -148,10 +148,7 @@ impl Parser<'_> {
                         return Err(p.unsupported(format!("EXECUTE AS in a {what}")));
                     }
                 }
-                "SCHEMABINDING" | "ENCRYPTION" | "NATIVE_COMPILATION" | "RETURNS" | "CALLED" | "INLINE" => {
-                    return Err(p.unsupported(format!("the {what} option {option}")));
-                }
-                _ => return Err(p.unexpected()),
+                _ => return Err(p.unsupported(format!("the {what} option {option}"))),
             }
             Ok(())
         })?;

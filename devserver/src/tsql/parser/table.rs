@@ -18,11 +18,6 @@ pub(super) enum TableKind {
     TypeOrVariable,
 }
 
-/// Index options that can stand after WITH without parentheses (`<backward_compatible_index_option>` in "CREATE INDEX",
-/// docs/t-sql/statements/create-index-transact-sql.md).
-const OLD_STYLE_INDEX_OPTIONS: &[&str] =
-    &["PAD_INDEX", "IGNORE_DUP_KEY", "DROP_EXISTING", "STATISTICS_NORECOMPUTE", "SORT_IN_TEMPDB"];
-
 /// Words that begin a column property which the syntax tree has no place for.
 const UNSUPPORTED_PROPERTIES: &[&str] =
     &["SPARSE", "FILESTREAM", "ROWGUIDCOL", "GENERATED", "MASKED", "ENCRYPTED", "HIDDEN"];
@@ -158,10 +153,8 @@ impl Parser<'_> {
                 } else {
                     cascades_updates = true;
                 }
-            } else if self.is("SET") {
-                return Err(self.unsupported(format!("ON {event} {}", self.keyword())));
             } else {
-                return Err(self.unexpected());
+                return Err(self.unsupported(format!("ON {event} {}", self.keyword())));
             }
         }
         if self.is("NOT") && self.is_ahead(1, "FOR") {
@@ -205,8 +198,10 @@ impl Parser<'_> {
     ) -> SqlResult<bool> {
         let name = self.constraint_name(table_kind)?;
         let keyword = self.keyword();
-        if let ColumnKind::Computed { .. } = column.kind {
-            self.check_computed_property(&keyword)?;
+        const NOT_COMPUTED: &[&str] =
+            &["NOT", "NULL", "CHECK", "REFERENCES", "FOREIGN", "DEFAULT", "IDENTITY", "COLLATE", "INDEX"];
+        if matches!(column.kind, ColumnKind::Computed { .. }) && self.is_one_of(NOT_COMPUTED) {
+            return Err(self.unsupported(format!("{keyword} of a computed column")));
         }
         if UNSUPPORTED_PROPERTIES.contains(&keyword.as_str()) {
             return Err(self.unsupported(format!("the column property {keyword}")));
@@ -238,22 +233,6 @@ impl Parser<'_> {
         };
         definition.constraints.push(TableConstraint { name, kind });
         Ok(true)
-    }
-
-    /// What a computed column can have besides its expression ("CREATE TABLE", `<computed_column_definition>`,
-    /// docs/t-sql/statements/create-table-transact-sql.md).
-    fn check_computed_property(&self, keyword: &str) -> SqlResult<()> {
-        let refused = match keyword {
-            "NOT" | "CHECK" | "REFERENCES" | "FOREIGN" | "NULL" | "DEFAULT" => true,
-            "IDENTITY" | "COLLATE" | "ROWGUIDCOL" | "INDEX" => return Err(self.unexpected()),
-            _ => false,
-        };
-        if !refused {
-            return Ok(());
-        }
-        let message = "Only UNIQUE or PRIMARY KEY constraints can be created on computed columns, while CHECK, FOREIGN KEY, \
-                       and NOT NULL constraints require that computed columns be persisted.";
-        Err(self.error(8183, message))
     }
 
     fn plain_column_property(&mut self, keyword: &str, column: &mut ColumnDefinition) -> SqlResult<bool> {
@@ -312,8 +291,7 @@ impl Parser<'_> {
 
     fn column_default(&mut self, constraint: Option<Ident>, column: &mut ColumnDefinition) -> SqlResult<()> {
         if column.default.is_some() {
-            let message = format!("More than one column DEFAULT constraint specified for column '{}'.", column.name);
-            return Err(self.error(8148, message));
+            return Err(self.unsupported(format!("two defaults of the column '{}'", column.name)));
         }
         self.expect("DEFAULT")?;
         let start = self.next;
@@ -380,40 +358,29 @@ impl Parser<'_> {
             self.advance();
             return Ok(vec![self.index_option()?]);
         }
-        if OLD_STYLE_INDEX_OPTIONS.iter().any(|option| self.is_ahead(1, option)) {
-            self.advance();
-            return Err(self.unsupported("index options without parentheses"));
-        }
         if !self.is_symbol_ahead(1, Symbol::LeftParen) {
-            return Ok(Vec::new());
+            return Err(self.unsupported("index options without parentheses"));
         }
         self.advance();
         self.parenthesised_list(Self::index_option)
     }
 
     pub(super) fn index_option(&mut self) -> SqlResult<IndexOption> {
-        let start = self.next;
         let name = self.keyword();
         self.advance();
         self.expect_symbol(Symbol::Equal)?;
         let flag: fn(bool) -> IndexOption = match name.as_str() {
             "FILLFACTOR" => return Ok(IndexOption::FillFactor(self.unsigned()?)),
-            "MAXDOP" => return Ok(IndexOption::MaxDop(self.unsigned()?)),
-            "PAD_INDEX" => IndexOption::PadIndex,
-            "SORT_IN_TEMPDB" => IndexOption::SortInTempdb,
+            "MAXDOP" => return self.unsigned().map(|_| IndexOption::OfStorage),
+            "PAD_INDEX" | "SORT_IN_TEMPDB" | "STATISTICS_INCREMENTAL" => |_| IndexOption::OfStorage,
             "IGNORE_DUP_KEY" => IndexOption::IgnoreDupKey,
             "STATISTICS_NORECOMPUTE" => IndexOption::StatisticsNoRecompute,
-            "STATISTICS_INCREMENTAL" => IndexOption::StatisticsIncremental,
             "DROP_EXISTING" => IndexOption::DropExisting,
             "ONLINE" => IndexOption::Online,
             "ALLOW_ROW_LOCKS" => IndexOption::AllowRowLocks,
             "ALLOW_PAGE_LOCKS" => IndexOption::AllowPageLocks,
             "OPTIMIZE_FOR_SEQUENTIAL_KEY" => IndexOption::OptimizeForSequentialKey,
-            "DATA_COMPRESSION" | "RESUMABLE" | "MAX_DURATION" | "XML_COMPRESSION" | "COMPRESSION_DELAY"
-            | "BUCKET_COUNT" => {
-                return Err(self.unsupported(format!("the index option {name}")));
-            }
-            _ => return Err(self.unexpected_at(start)),
+            _ => return Err(self.unsupported(format!("the index option {name}"))),
         };
         let on = self.on_or_off()?;
         if self.is_symbol(Symbol::LeftParen) {
