@@ -234,11 +234,10 @@ impl<'a> Compiler<'a> {
                 table: self.expr(&statement.table, Some(SqlType::SYSNAME))?,
                 value: self.expr(&statement.value, None)?,
             },
-            StatementKind::SetRowCount => StepKind::Nothing,
+            StatementKind::SetToDefault => StepKind::Nothing,
             // What clients set at login, and what bears on nothing that is imitated here.
             StatementKind::SetTextSize(size) => text_size(size)?,
-            StatementKind::SetDateFirst(value) => StepKind::SetDateFirst(self.expr(value, Some(SqlType::Int))?),
-            // The language that is already set: what SET DATEFIRST said goes on.
+            // The language that is already set.
             StatementKind::SetLanguage(value) => {
                 only_text(value, "us_english", "SET LANGUAGE")?;
                 StepKind::SetLanguage

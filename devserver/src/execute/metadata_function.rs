@@ -8,10 +8,10 @@ use crate::catalog::constraint::constraints;
 use crate::catalog::object::Object;
 use crate::catalog::object_name::ParsedName;
 use crate::catalog::principal::SecurableId;
-use crate::catalog::system_type::{system_type_id, system_type_name};
+use crate::catalog::system_type::system_type_id;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::frame::Run;
-use crate::execute::function_value::{as_i32, int, optional_text, text};
+use crate::execute::function_value::{as_i32, int};
 use crate::storage::{CatalogName, Column, ObjectId, TableSchema, fold};
 use crate::value::Value;
 
@@ -224,16 +224,6 @@ pub fn type_id(name: &Value, run: &mut Run<'_>) -> SqlResult<Value> {
         }
     }
     Ok(Value::Null)
-}
-
-pub fn type_name(id: &Value, run: &mut Run<'_>) -> SqlResult<Value> {
-    let Some(id) = as_i32(id) else { return Ok(Value::Null) };
-    if let Some(name) = system_type_name(id) {
-        return Ok(text(name));
-    }
-    settle_objects(run)?;
-    let catalog = run.database.catalog.read();
-    Ok(optional_text(catalog.user_type_by_id(id).map(|user_type| &user_type.name)))
 }
 
 pub fn column_property(id: &Value, column: &Value, property: &Value, run: &mut Run<'_>) -> SqlResult<Value> {

@@ -22,8 +22,6 @@ pub struct Options {
     pub ansi_padding: bool,
     pub arith_abort: bool,
     pub cursor_close_on_commit: bool,
-    /// SET DATEFIRST: the first day of the week, from 1 for Monday to 7 for Sunday.
-    pub date_first: u8,
     pub lock_timeout: Option<Duration>,
     pub deadlock_priority: i8,
 }
@@ -38,7 +36,6 @@ impl Default for Options {
             ansi_padding: true,
             arith_abort: true,
             cursor_close_on_commit: false,
-            date_first: 7,
             lock_timeout: None,
             deadlock_priority: 0,
         }

@@ -9,7 +9,7 @@ use crate::execute::frame::Run;
 use crate::execute::function_value::{as_i32, as_variant, identity_value, int, optional_text, text};
 use crate::execute::metadata_function::{
     column_length, column_property, has_permission, index_property, named_object, object_id, object_property, settle,
-    settle_objects, type_id, type_name,
+    settle_objects, type_id,
 };
 use crate::execute::property::{database_property, server_property, version};
 use crate::plan::system_function::SystemFunction;
@@ -26,7 +26,6 @@ pub fn eval(function: SystemFunction, arguments: &[Value], run: &mut Run<'_>) ->
         SystemFunction::Spid => Value::SmallInt(state.spid as i16),
         SystemFunction::Version => text(version(run.database.server.product)),
         SystemFunction::Identity => identity_value(state.identity),
-        SystemFunction::NestLevel => Value::Int(state.nest_level as i32),
         SystemFunction::Options => Value::Int(state.options.bits()),
         SystemFunction::LockTimeout => {
             Value::Int(state.options.lock_timeout.map_or(-1, |timeout| timeout.as_millis() as i32))
@@ -34,8 +33,6 @@ pub fn eval(function: SystemFunction, arguments: &[Value], run: &mut Run<'_>) ->
         SystemFunction::ServerName => text("readpast-devserver"),
         SystemFunction::ProcId => Value::Int(run.activation.procedure.as_ref().map_or(0, |procedure| procedure.id)),
         SystemFunction::FetchStatus => Value::Int(state.fetch_status),
-        SystemFunction::DateFirst => Value::TinyInt(state.options.date_first),
-        SystemFunction::Language => text("us_english"),
         SystemFunction::ScopeIdentity => identity_value(run.activation.scope_identity),
         SystemFunction::ErrorNumber => state.caught.last().map_or(Value::Null, |error| Value::Int(error.number)),
         SystemFunction::ErrorMessage => optional_text(state.caught.last().map(|error| &error.message)),
@@ -57,7 +54,6 @@ pub fn eval(function: SystemFunction, arguments: &[Value], run: &mut Run<'_>) ->
         // docs/t-sql/functions/original-login-transact-sql.md).
         SystemFunction::OriginalLogin if run.database.server.product.is_azure() => Value::Null,
         SystemFunction::OriginalLogin | SystemFunction::SuserName => text(&state.login),
-        SystemFunction::CurrentTransactionId => Value::BigInt(run.storage()?.tx.id() as i64),
         SystemFunction::ServerProperty => as_variant(server_property(argument(0), run.database.server.product)?),
         SystemFunction::DbName => match argument(0) {
             Value::Null if !arguments.is_empty() => Value::Null,
@@ -115,7 +111,6 @@ pub fn eval(function: SystemFunction, arguments: &[Value], run: &mut Run<'_>) ->
             optional_text(as_i32(argument(0)).and_then(|id| catalog.schema_by_id(id)).map(|schema| &schema.name))
         }
         SystemFunction::TypeId => type_id(argument(0), run)?,
-        SystemFunction::TypeName => type_name(argument(0), run)?,
         SystemFunction::ColLength => column_length(argument(0), argument(1), run)?,
         SystemFunction::ColumnProperty => column_property(argument(0), argument(1), argument(2), run)?,
         SystemFunction::IndexProperty => index_property(argument(0), argument(1), argument(2), run)?,

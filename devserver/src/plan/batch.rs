@@ -72,7 +72,6 @@ pub enum StepKind {
     SetLockTimeout(CachedPlan),
     SetDeadlockPriority(CachedPlan),
     WaitForDelay(CachedPlan),
-    SetDateFirst(CachedPlan),
     /// To the language that there is.
     SetLanguage,
     CheckIdentity {

@@ -103,11 +103,6 @@ impl Session {
                 self.check_identity(table.as_str().unwrap_or_default(), &value, step.line, activation, out)?;
                 self.statement_done(out, DoneKind::Other, None);
             }
-            StepKind::SetDateFirst(cached) => {
-                let day = self.eval_cached(cached, compiled, activation)?;
-                self.set_date_first(&day).map_err(|error| SimpleFailure::Error(error, Origin::Statement))?;
-                self.statement_done(out, DoneKind::Other, None);
-            }
             StepKind::SetLanguage => {
                 out.writer().language_set();
                 self.statement_done(out, DoneKind::Other, None);

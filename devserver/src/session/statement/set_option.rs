@@ -1,21 +1,10 @@
 //! SET of options that are ON or OFF.
 
-use crate::error::{SqlError, SqlResult};
+use crate::error::SqlError;
 use crate::session::client_session::Session;
 use crate::tsql::ast::SessionOption;
-use crate::value::Value;
 
 impl Session {
-    /// SET DATEFIRST. 2742: docs/relational-databases/errors-events/database-engine-events-and-errors-2000-to-2999.md.
-    pub(crate) fn set_date_first(&mut self, day: &Value) -> SqlResult<()> {
-        let Some(number) = day.as_i64() else { return Err(SqlError::not_supported("SET DATEFIRST to NULL")) };
-        match u8::try_from(number) {
-            Ok(day @ 1..=7) => self.state.options.date_first = day,
-            _ => return Err(SqlError::new(2742, format!("SET DATEFIRST {number} is out of range."))),
-        }
-        Ok(())
-    }
-
     /// Filtered indexes and most of what is newer demand the settings that clients make at login; the dev server knows
     /// T-SQL under these settings only.
     pub(crate) fn set_option(&mut self, option: SessionOption, on: bool) {

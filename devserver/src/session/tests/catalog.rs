@@ -133,16 +133,16 @@ fn other_views_and_names() {
          -- (docs/relational-databases/system-catalog-views/sys-columns-transact-sql.md).
          CREATE TABLE t (id int NOT NULL IDENTITY PRIMARY KEY, n nvarchar(7) COLLATE Latin1_General_BIN2 NULL) => ok
          CREATE VIEW v AS SELECT id AS a, n AS b, NULLIF(id, 1) AS c FROM t => ok
-         SELECT name, column_id, TYPE_NAME(user_type_id), max_length, collation_name, is_nullable
+         SELECT name, column_id, system_type_id, max_length, collation_name, is_nullable
              FROM sys.columns WHERE object_id = OBJECT_ID('v')
-             ORDER BY column_id => 'a', 1, 'int', SmallInt(4), NULL, Bit(false)
-             | 'b', 2, 'nvarchar', SmallInt(14), 'Latin1_General_BIN2', Bit(true)
-             | 'c', 3, 'int', SmallInt(4), NULL, Bit(true)
-         SELECT name, column_id, TYPE_NAME(user_type_id), max_length, collation_name, is_nullable
+             ORDER BY column_id => 'a', 1, TinyInt(56), SmallInt(4), NULL, Bit(false)
+             | 'b', 2, TinyInt(231), SmallInt(14), 'Latin1_General_BIN2', Bit(true)
+             | 'c', 3, TinyInt(56), SmallInt(4), NULL, Bit(true)
+         SELECT name, column_id, system_type_id, max_length, collation_name, is_nullable
              FROM sys.all_columns WHERE object_id = OBJECT_ID('v')
-             ORDER BY column_id => 'a', 1, 'int', SmallInt(4), NULL, Bit(false)
-             | 'b', 2, 'nvarchar', SmallInt(14), 'Latin1_General_BIN2', Bit(true)
-             | 'c', 3, 'int', SmallInt(4), NULL, Bit(true)
+             ORDER BY column_id => 'a', 1, TinyInt(56), SmallInt(4), NULL, Bit(false)
+             | 'b', 2, TinyInt(231), SmallInt(14), 'Latin1_General_BIN2', Bit(true)
+             | 'c', 3, TinyInt(56), SmallInt(4), NULL, Bit(true)
          SELECT COLUMN_NAME, IS_NULLABLE, DATA_TYPE, CHARACTER_MAXIMUM_LENGTH FROM INFORMATION_SCHEMA.COLUMNS
              WHERE TABLE_NAME IN ('v', 'f') AND ORDINAL_POSITION < 3 ORDER BY ORDINAL_POSITION => 'a', 'NO', 'int', NULL
              | 'b', 'YES', 'nvarchar', 7

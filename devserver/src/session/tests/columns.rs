@@ -58,12 +58,12 @@ fn decimal_and_numeric_are_one_type_with_two_names() {
          CREATE VIEW copied AS SELECT n, 1.5 AS constant, COALESCE(n, d) AS computed FROM t => ok
          SELECT y.name FROM sys.columns c JOIN sys.types y ON y.user_type_id = c.system_type_id
              WHERE c.object_id = OBJECT_ID('t') ORDER BY c.column_id => 'decimal' | 'numeric' | 'decimal'
-         SELECT TYPE_NAME(user_type_id) FROM sys.columns WHERE object_id = OBJECT_ID('w')
-             ORDER BY column_id => 'numeric' | 'decimal'
-         SELECT TYPE_NAME(user_type_id) FROM sys.columns WHERE object_id = OBJECT_ID('copied')
-             ORDER BY column_id => 'numeric' | 'numeric' | 'decimal'
-         SELECT TYPE_NAME(user_type_id) FROM sys.parameters WHERE object_id = OBJECT_ID('p')
-             ORDER BY parameter_id => 'numeric' | 'decimal'
+         SELECT y.name FROM sys.columns c JOIN sys.types y ON y.user_type_id = c.system_type_id
+             WHERE c.object_id = OBJECT_ID('w') ORDER BY c.column_id => 'numeric' | 'decimal'
+         SELECT y.name FROM sys.columns c JOIN sys.types y ON y.user_type_id = c.system_type_id
+             WHERE c.object_id = OBJECT_ID('copied') ORDER BY c.column_id => 'numeric' | 'numeric' | 'decimal'
+         SELECT y.name FROM sys.parameters c JOIN sys.types y ON y.user_type_id = c.system_type_id
+             WHERE c.object_id = OBJECT_ID('p') ORDER BY c.parameter_id => 'numeric' | 'decimal'
          SELECT DATA_TYPE FROM INFORMATION_SCHEMA.COLUMNS WHERE TABLE_NAME = 't'
              ORDER BY ORDINAL_POSITION => 'decimal' | 'numeric' | 'decimal'
          ALTER TABLE t ADD DEFAULT 1 FOR d; ALTER TABLE t ALTER COLUMN d numeric(9, 2) => ok

@@ -85,14 +85,13 @@ fn what_a_trigger_may_and_knows() {
         r#"== what a trigger knows
          CREATE TABLE t (a int NOT NULL PRIMARY KEY, b int NULL); CREATE TABLE log (what varchar(40), n int) => ok
          CREATE TRIGGER t_log ON t AFTER INSERT, UPDATE AS
-             INSERT log VALUES ('rows', @@ROWCOUNT), ('trancount', @@TRANCOUNT), ('nest', @@NESTLEVEL)
+             INSERT log VALUES ('rows', @@ROWCOUNT), ('trancount', @@TRANCOUNT)
              -- Not recursive: RECURSIVE_TRIGGERS is OFF.
              UPDATE t SET b = b + 1 WHERE a IN (SELECT a FROM inserted)
              INSERT log SELECT 'old b', b FROM deleted => ok
          INSERT t VALUES (1, 1), (2, 2) => ok
          SELECT n FROM log WHERE what = 'rows' => 2
          SELECT n FROM log WHERE what = 'trancount' => 1
-         SELECT n FROM log WHERE what = 'nest' => 1
          SELECT what FROM log WHERE what = 'old b' => none
          DELETE log; UPDATE t SET b = 10 WHERE a = 1; SELECT b FROM t => 11 | 3
          SELECT what, n FROM log WHERE what = 'old b' => 'old b', 2

@@ -134,10 +134,10 @@ pub enum StatementKind {
         table: ObjectName,
         on: bool,
     },
-    SetRowCount,
+    /// `ROWCOUNT 0` and `DATEFIRST 7`: what holds anyway.
+    SetToDefault,
     /// A constant (maybe signed).
     SetTextSize(Expr),
-    SetDateFirst(Expr),
     /// A string: `us_english`, `mdy`.
     SetLanguage(Expr),
     SetDateFormat(Expr),

@@ -24,7 +24,7 @@ impl Parser<'_> {
             }
             "LOCK_TIMEOUT" => self.set_value().map(StatementKind::SetLockTimeout),
             "ROWCOUNT" => match self.set_value()? {
-                Expr::Literal(Literal::Int(0)) => Ok(StatementKind::SetRowCount),
+                Expr::Literal(Literal::Int(0)) => Ok(StatementKind::SetToDefault),
                 _ => Err(self.unsupported("SET ROWCOUNT with a number of rows")),
             },
             "TEXTSIZE" => {
@@ -34,7 +34,11 @@ impl Parser<'_> {
                 }
                 self.constant().map(StatementKind::SetTextSize)
             }
-            "DATEFIRST" => self.set_value().map(StatementKind::SetDateFirst),
+            // Nothing here depends on it but DATEDIFF, which goes by Sunday always.
+            "DATEFIRST" => match self.set_value()? {
+                Expr::Literal(Literal::Int(7)) => Ok(StatementKind::SetToDefault),
+                _ => Err(self.unsupported("SET DATEFIRST with another day than 7")),
+            },
             "LANGUAGE" => self.set_word().map(StatementKind::SetLanguage),
             "DATEFORMAT" => self.set_word().map(StatementKind::SetDateFormat),
             "DEADLOCK_PRIORITY" => self.set_deadlock_priority(),
