@@ -15,7 +15,6 @@ use crate::plan::batch::{CalledFunctions, FunctionPlan};
 use crate::plan::cached_plan::{PermissionNeed, Uses};
 use crate::plan::collation_label::CollationLabel;
 use crate::plan::declarations::Declarations;
-use crate::plan::options::PlanOptions;
 use crate::plan::query::{ColumnOrigin, OutputColumn};
 use crate::plan::scalar::{Condition, Node, Scalar, SlotSet, slot_bit};
 use crate::storage::{Latch, ObjectId, TableSchema};
@@ -38,7 +37,8 @@ pub struct Binder<'a> {
     /// The CTEs that are visible, the latest last; each sees those before it.
     pub ctes: Vec<Cte>,
     pub slots: usize,
-    pub options: PlanOptions,
+    /// OPTION (LOOP JOIN).
+    pub loop_joins: bool,
     pub needs: Vec<PermissionNeed>,
     /// It reads a `#temp` table: the plan is good for this session only.
     pub uses_temporary: bool,
@@ -94,7 +94,7 @@ impl<'a> Binder<'a> {
             scopes: Vec::new(),
             ctes: Vec::new(),
             slots: 0,
-            options: PlanOptions::default(),
+            loop_joins: false,
             needs: Vec::new(),
             uses_temporary: false,
             uses: Uses::Nothing,

@@ -62,7 +62,7 @@ impl Binder<'_> {
 
         let simple = aggregation.is_none() && windows.is_none();
         let order: &[SortKey] = if simple { &sort } else { &[] };
-        let planner = Planner { latch: self.latch, options: self.options, used_columns: &self.used_columns };
+        let planner = Planner { latch: self.latch, loop_joins: self.loop_joins, used_columns: &self.used_columns };
         let mut kept_slots = relation.slot_list();
         let extreme = aggregation.as_ref().and_then(|aggregation| extreme(aggregation, &relation));
         let mut input = match extreme {

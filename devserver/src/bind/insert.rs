@@ -12,17 +12,16 @@ use crate::bind::output_clause::reads_columns;
 use crate::bind::type_name::system_type;
 use crate::error::{SqlError, SqlResult};
 use crate::plan::change::{InsertPlan, InsertRows, InsertTarget};
-use crate::plan::options::PlanOptions;
 use crate::plan::query::Body;
 use crate::plan::scalar::Scalar;
 use crate::plan::table_hints::TableHints;
 use crate::storage::{Lifetime, TableSchema};
-use crate::tsql::ast::{Insert, InsertSource, NewValue, Query, QueryBody, TypeName};
+use crate::tsql::ast::{Insert, InsertSource, NewValue, Query, QueryBody, QueryHint, TypeName};
 use crate::value::{self, Collation, SqlType};
 
 impl Binder<'_> {
     pub fn bind_insert(&mut self, insert: &Insert) -> SqlResult<InsertPlan> {
-        self.options = PlanOptions::of(&insert.options);
+        self.loop_joins = insert.options.contains(&QueryHint::LoopJoin);
         self.ctes.clone_from(&insert.ctes);
         let table = self.target_table(&insert.target.name)?;
         let hints = TableHints::of_target(&insert.target.hints)?;

@@ -12,7 +12,6 @@ use crate::bind::query_scope::{QueryScope, VisibleSource};
 use crate::error::{SqlError, SqlResult};
 use crate::plan::cached_plan::Uses;
 use crate::plan::change::{BoundAction, BoundAssignment, BoundClause, InsertTarget, MergePlan};
-use crate::plan::options::PlanOptions;
 use crate::plan::planner::Planner;
 use crate::plan::query::TableHandle;
 use crate::plan::relation::{JoinRelation, Relation, TableRelation};
@@ -20,7 +19,9 @@ use crate::plan::scalar::Scalar;
 use crate::plan::table_hints::{Access, TableHints};
 use crate::plan::table_rules::TableRules;
 use crate::storage::{Lifetime, fold};
-use crate::tsql::ast::{Assignment, JoinKind, Merge, MergeAction, MergeClause, NewValue, TableSource, TargetName};
+use crate::tsql::ast::{
+    Assignment, JoinKind, Merge, MergeAction, MergeClause, NewValue, QueryHint, TableSource, TargetName,
+};
 use crate::value::{self, SqlType};
 
 /// The two sides of a MERGE by the names under which its clauses know them.
@@ -33,7 +34,7 @@ struct Sides {
 
 impl Binder<'_> {
     pub fn bind_merge(&mut self, merge: &Merge) -> SqlResult<MergePlan> {
-        self.options = PlanOptions::of(&merge.options);
+        self.loop_joins = merge.options.contains(&QueryHint::LoopJoin);
         self.ctes.clone_from(&merge.ctes);
         self.uses = self.uses.max(Uses::OwnTables);
 
@@ -74,7 +75,7 @@ impl Binder<'_> {
         let output_slots = output_slots(&output, row_slot);
 
         let inserts = clauses.iter().any(|clause| matches!(clause.action, BoundAction::Insert(..)));
-        let planner = Planner { latch: self.latch, options: self.options, used_columns: &self.used_columns };
+        let planner = Planner { latch: self.latch, loop_joins: self.loop_joins, used_columns: &self.used_columns };
         let mut updates: Vec<usize> = Vec::new();
         for clause in &clauses {
             if let BoundAction::Update(assignments) = &clause.action {

@@ -4,18 +4,17 @@ use crate::bind::binder::Binder;
 use crate::bind::block::{Block, BoundQuery};
 use crate::error::SqlResult;
 use crate::plan::cached_plan::Uses;
-use crate::plan::options::PlanOptions;
 use crate::plan::query::{Body, SelectPlan, SortKey};
 use crate::plan::relation::Relation;
 use crate::plan::scalar::{Node, SlotSet, slot_bit};
 use crate::plan::select_statement::{IntoTable, SelectStatementPlan};
-use crate::tsql::ast::{Identity, ObjectName, QueryBody, SelectStatement};
+use crate::tsql::ast::{Identity, ObjectName, QueryBody, QueryHint, SelectStatement};
 
 pub(super) fn bind_select_statement(
     binder: &mut Binder<'_>,
     select: &SelectStatement,
 ) -> SqlResult<SelectStatementPlan> {
-    binder.options = PlanOptions::of(&select.options);
+    binder.loop_joins = select.options.contains(&QueryHint::LoopJoin);
     binder.ctes.clone_from(&select.ctes);
     let bound = binder.bind_query(&select.query, true)?;
     if binder.uses == Uses::Nothing {

@@ -17,7 +17,6 @@ use crate::error::{SqlError, SqlResult};
 use crate::plan::cached_plan::{PermissionNeed, Uses};
 use crate::plan::change::{BoundAssignment, DeletePlan, UpdatePlan};
 use crate::plan::collation_label::CollationLabel;
-use crate::plan::options::PlanOptions;
 use crate::plan::planner::Planner;
 use crate::plan::query::{Limit, Operator};
 use crate::plan::relation::Relation;
@@ -25,7 +24,7 @@ use crate::plan::scalar::{Condition, Node, Scalar, slot_bit};
 use crate::plan::table_rules::TableRules;
 use crate::storage::{Lifetime, TableSchema, fold};
 use crate::tsql::ast::{
-    AssignOp, Assignment, ColumnRef, Delete, DmlCondition, Expr, Ident, NewValue, TargetName, Update,
+    AssignOp, Assignment, ColumnRef, Delete, DmlCondition, Expr, Ident, NewValue, QueryHint, TargetName, Update,
 };
 use crate::value::{self, SqlType};
 
@@ -55,7 +54,7 @@ impl Binder<'_> {
     }
 
     pub fn bind_update(&mut self, update: &Update) -> SqlResult<UpdatePlan> {
-        self.options = PlanOptions::of(&update.options);
+        self.loop_joins = update.options.contains(&QueryHint::LoopJoin);
         self.ctes.clone_from(&update.ctes);
         self.uses = self.uses.max(Uses::OwnTables);
         self.scopes.push(QueryScope::new());
@@ -159,7 +158,7 @@ impl Binder<'_> {
     /// The operator that finds the rows to change.
     fn plan_rows(&mut self, relation: Relation, conditions: Vec<Condition>, limit: Limit) -> SqlResult<Operator> {
         let slots = relation.slot_list();
-        let planner = Planner { latch: self.latch, options: self.options, used_columns: &self.used_columns };
+        let planner = Planner { latch: self.latch, loop_joins: self.loop_joins, used_columns: &self.used_columns };
         let (operator, _) = planner.plan(relation, conditions, &[], !limit.is_none())?;
         if limit.is_none() {
             return Ok(operator);
@@ -243,7 +242,7 @@ impl Binder<'_> {
     }
 
     pub fn bind_delete(&mut self, delete: &Delete) -> SqlResult<DeletePlan> {
-        self.options = PlanOptions::of(&delete.options);
+        self.loop_joins = delete.options.contains(&QueryHint::LoopJoin);
         self.ctes.clone_from(&delete.ctes);
         self.uses = self.uses.max(Uses::OwnTables);
         self.scopes.push(QueryScope::new());

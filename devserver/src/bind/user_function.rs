@@ -63,7 +63,7 @@ impl Binder<'_> {
         self.uses = Uses::Database;
         self.functions.push(Arc::new(bind_function_body(self, &function, true)?));
         Ok(Scalar {
-            node: Node::UserFunction { id: function.id, place: self.functions.len() - 1, arguments },
+            node: Node::UserFunction { place: self.functions.len() - 1, arguments },
             ty: function.returns,
             nullable: true,
             label: CollationLabel::Coercible,

@@ -206,10 +206,6 @@ impl Catalog {
         self.types.get(&key(schema, name))
     }
 
-    pub fn user_type_by_id(&self, id: i32) -> Option<&Arc<UserType>> {
-        self.types.values().find(|user_type| user_type.id == id)
-    }
-
     pub fn user_types(&self) -> impl Iterator<Item = &Arc<UserType>> {
         self.types.values()
     }

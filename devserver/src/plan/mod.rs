@@ -8,7 +8,6 @@ pub mod collation_label;
 pub mod cursor;
 pub mod declarations;
 pub mod filtered_index;
-pub mod options;
 pub mod planner;
 pub mod query;
 pub mod relation;

@@ -7,7 +7,6 @@
 
 use crate::error::{SqlError, SqlResult};
 use crate::plan::access_path::AccessPath;
-use crate::plan::options::PlanOptions;
 use crate::plan::query::{HashJoin, LoopKind, Operator, SortKey, TableScan};
 use crate::plan::relation::{BlockRelation, JoinRelation, Relation, TableRelation};
 use crate::plan::scalar::{CompareOp, Condition, Scalar, SlotSet, compares_alike};
@@ -18,7 +17,8 @@ use crate::value::Collation;
 
 pub struct Planner<'a> {
     pub latch: &'a Latch<'a>,
-    pub options: PlanOptions,
+    /// OPTION (LOOP JOIN).
+    pub loop_joins: bool,
     pub used_columns: &'a [Vec<bool>],
 }
 
@@ -163,7 +163,7 @@ impl Planner<'_> {
         let use_hash = has_keys
             && !depends
             && !leaf.loops
-            && !self.options.loop_joins
+            && !self.loop_joins
             && !self.would_seek(&leaf.relation, &conditions, left_slots)?;
         if !use_hash {
             let right = self.plan_leaf(leaf.relation, conditions, bound, order, limited)?;
@@ -307,7 +307,7 @@ impl Planner<'_> {
         let own_left = take_matching(&mut conditions, |slots| slots & right_slots == 0);
         let left = self.plan_joins(left, own_left, bound, &[], false)?;
         let has_keys = on.iter().any(|condition| join_key(condition, left_slots, right_slots).is_some());
-        let wants_loop = loops || self.options.loop_joins;
+        let wants_loop = loops || self.loop_joins;
         let use_hash = has_keys && !wants_loop && !self.would_seek(&right, &on, left_slots)?;
         let operator = if use_hash {
             self.hash_join(LoopKind::Left, left.operator, right, on, left_slots, right_list, target_on_right)?

@@ -78,8 +78,6 @@ pub enum Node {
     NextValue(i32),
     /// A scalar function of several statements.
     UserFunction {
-        /// The number of the function.
-        id: i32,
         /// Its place among the functions that the plan calls ([`crate::plan::cached_plan::BoundPlan::functions`]).
         place: usize,
         arguments: Vec<Scalar>,
