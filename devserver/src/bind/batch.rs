@@ -23,8 +23,8 @@ use crate::plan::planner::IMPOSSIBLE_HINTS;
 use crate::plan::scalar::Scalar;
 use crate::storage::TableSchema;
 use crate::tsql::ast::{
-    Argument, ArgumentValue, AssignOp, Execute, ExecuteTarget, Expr, Ident, InsertSource, Literal, QueryHint,
-    RaiseError, SelectStatement, Statement, StatementKind, VariableDeclaration,
+    Argument, ArgumentValue, AssignOp, Execute, ExecuteTarget, Expr, Ident, InsertSource, Literal, RaiseError,
+    SelectStatement, Statement, StatementKind, VariableDeclaration,
 };
 use crate::value::{BinaryOp, Length, SqlType};
 
@@ -277,7 +277,7 @@ impl<'a> Compiler<'a> {
         let mut select = select.clone();
         if select.query.order_by.is_empty() {
             // The cursor goes on in the middle of a join, which a table of hashes does not allow.
-            select.options.push(QueryHint::LoopJoin);
+            select.loop_joins = true;
         }
         let select = StatementKind::Select(Box::new(select));
         Ok(Arc::new(CursorSource {

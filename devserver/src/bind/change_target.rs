@@ -181,7 +181,7 @@ impl Binder<'_> {
         table.hints.check_target_in_from(in_from && has_own_hints(from, &source))?;
         // "The … query optimizer ignores the READUNCOMMITTED and NOLOCK hints in the FROM clause that apply to the
         // target table."
-        if table.hints.isolation == Some(IsolationLevel::ReadUncommitted) {
+        if table.hints.isolation == Some((IsolationLevel::ReadUncommitted, false)) {
             table.hints.isolation = None;
         }
         if in_from {

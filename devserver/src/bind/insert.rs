@@ -16,19 +16,19 @@ use crate::plan::query::Body;
 use crate::plan::scalar::Scalar;
 use crate::plan::table_hints::TableHints;
 use crate::storage::{Lifetime, TableSchema};
-use crate::tsql::ast::{Insert, InsertSource, NewValue, Query, QueryBody, QueryHint, TypeName};
+use crate::tsql::ast::{Insert, InsertSource, NewValue, Query, QueryBody, TypeName};
 use crate::value::{self, Collation, SqlType};
 
 impl Binder<'_> {
     pub fn bind_insert(&mut self, insert: &Insert) -> SqlResult<InsertPlan> {
-        self.loop_joins = insert.options.contains(&QueryHint::LoopJoin);
+        self.loop_joins = insert.loop_joins;
         self.ctes.clone_from(&insert.ctes);
         let table = self.target_table(&insert.target.name)?;
         let hints = TableHints::of_target(&insert.target.hints)?;
         if hints.readpast {
             return Err(SqlError::not_supported("READPAST on the target of an INSERT"));
         }
-        if hints.read_committed_lock {
+        if hints.has_read_committed_lock() {
             let message = "The READCOMMITTEDLOCK lock hint is not allowed on the target table of an INSERT statement.";
             return Err(SqlError::new(4140, message).severity(15));
         }

@@ -19,9 +19,7 @@ use crate::plan::scalar::Scalar;
 use crate::plan::table_hints::{Access, TableHints};
 use crate::plan::table_rules::TableRules;
 use crate::storage::{Lifetime, fold};
-use crate::tsql::ast::{
-    Assignment, JoinKind, Merge, MergeAction, MergeClause, NewValue, QueryHint, TableSource, TargetName,
-};
+use crate::tsql::ast::{Assignment, JoinKind, Merge, MergeAction, MergeClause, NewValue, TableSource, TargetName};
 use crate::value::{self, SqlType};
 
 /// The two sides of a MERGE by the names under which its clauses know them.
@@ -34,7 +32,7 @@ struct Sides {
 
 impl Binder<'_> {
     pub fn bind_merge(&mut self, merge: &Merge) -> SqlResult<MergePlan> {
-        self.loop_joins = merge.options.contains(&QueryHint::LoopJoin);
+        self.loop_joins = merge.loop_joins;
         self.ctes.clone_from(&merge.ctes);
         self.uses = self.uses.max(Uses::OwnTables);
 

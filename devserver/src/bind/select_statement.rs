@@ -8,13 +8,13 @@ use crate::plan::query::{Body, SelectPlan, SortKey};
 use crate::plan::relation::Relation;
 use crate::plan::scalar::{Node, SlotSet, slot_bit};
 use crate::plan::select_statement::{IntoTable, SelectStatementPlan};
-use crate::tsql::ast::{Identity, ObjectName, QueryBody, QueryHint, SelectStatement};
+use crate::tsql::ast::{Identity, ObjectName, QueryBody, SelectStatement};
 
 pub(super) fn bind_select_statement(
     binder: &mut Binder<'_>,
     select: &SelectStatement,
 ) -> SqlResult<SelectStatementPlan> {
-    binder.loop_joins = select.options.contains(&QueryHint::LoopJoin);
+    binder.loop_joins = select.loop_joins;
     binder.ctes.clone_from(&select.ctes);
     let bound = binder.bind_query(&select.query, true)?;
     if binder.uses == Uses::Nothing {

@@ -24,7 +24,7 @@ use crate::plan::scalar::{Condition, Node, Scalar, slot_bit};
 use crate::plan::table_rules::TableRules;
 use crate::storage::{Lifetime, TableSchema, fold};
 use crate::tsql::ast::{
-    AssignOp, Assignment, ColumnRef, Delete, DmlCondition, Expr, Ident, NewValue, QueryHint, TargetName, Update,
+    AssignOp, Assignment, ColumnRef, Delete, DmlCondition, Expr, Ident, NewValue, TargetName, Update,
 };
 use crate::value::{self, SqlType};
 
@@ -54,7 +54,7 @@ impl Binder<'_> {
     }
 
     pub fn bind_update(&mut self, update: &Update) -> SqlResult<UpdatePlan> {
-        self.loop_joins = update.options.contains(&QueryHint::LoopJoin);
+        self.loop_joins = update.loop_joins;
         self.ctes.clone_from(&update.ctes);
         self.uses = self.uses.max(Uses::OwnTables);
         self.scopes.push(QueryScope::new());
@@ -242,7 +242,7 @@ impl Binder<'_> {
     }
 
     pub fn bind_delete(&mut self, delete: &Delete) -> SqlResult<DeletePlan> {
-        self.loop_joins = delete.options.contains(&QueryHint::LoopJoin);
+        self.loop_joins = delete.loop_joins;
         self.ctes.clone_from(&delete.ctes);
         self.uses = self.uses.max(Uses::OwnTables);
         self.scopes.push(QueryScope::new());

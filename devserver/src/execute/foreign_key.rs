@@ -24,7 +24,7 @@ impl Lookup {
             IsolationLevel::ReadUncommitted | IsolationLevel::Snapshot => IsolationLevel::ReadCommitted,
             other => other,
         };
-        let hints = TableHints { isolation: Some(level), read_committed_lock: true, ..TableHints::default() };
+        let hints = TableHints { isolation: Some((level, true)), ..TableHints::default() };
         let locks = hints.lock_plan(level, false, access)?;
         let range = SeekRange {
             equal: self.sought.iter().map(|&position| key[position].clone()).collect(),

@@ -27,7 +27,7 @@ pub fn run_insert(
 ) -> SqlResult<StatementResult> {
     let schema = &plan.target.table.schema;
     check_all_writable(run, schema, &plan.output)?;
-    if plan.hints.table {
+    if plan.hints.locks_table() {
         let table = run.table_id(plan.target.table.place);
         let storage = run.storage()?;
         storage.latch.lock_table(&mut storage.tx, table, LockMode::Exclusive, true)?;

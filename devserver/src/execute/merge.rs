@@ -96,7 +96,7 @@ pub fn run_merge(
     let schema = &plan.table.schema;
     check_all_writable(run, schema, &plan.output)?;
     let table = run.table_id(plan.table.place);
-    if plan.hints.table {
+    if plan.hints.locks_table() {
         let storage = run.storage()?;
         storage.latch.lock_table(&mut storage.tx, table, LockMode::Exclusive, true)?;
     }

@@ -9,15 +9,12 @@ use crate::tsql::ast::{Ident, IndexRef, IsolationLevel, TableHint};
 /// The hints of one table, sorted by what they bear on.
 #[derive(Debug, Clone, Default)]
 pub struct TableHints {
-    /// NOLOCK … SERIALIZABLE: overrides the session's level.
-    pub isolation: Option<IsolationLevel>,
-    pub read_committed_lock: bool,
+    /// NOLOCK … SERIALIZABLE: overrides the session's level; and whether it is READCOMMITTEDLOCK.
+    pub isolation: Option<(IsolationLevel, bool)>,
     pub readpast: bool,
     pub update: bool,
+    /// XLOCK.
     pub exclusive: bool,
-    /// XLOCK: not only TABLOCKX.
-    pub exclusive_rows: bool,
-    pub table: bool,
     /// ROWLOCK, TABLOCK or TABLOCKX.
     pub granularity: Option<TableHint>,
     pub index: Option<IndexRef>,
@@ -60,6 +57,15 @@ fn readpast_not_allowed() -> SqlError {
     )
 }
 
+/// Sets what a hint has not set otherwise.
+fn set<T: PartialEq>(place: &mut Option<T>, value: T) -> SqlResult<()> {
+    if place.as_ref().is_some_and(|other| *other != value) {
+        return Err(conflicting());
+    }
+    *place = Some(value);
+    Ok(())
+}
+
 impl TableHints {
     pub fn of(hints: &[TableHint], access: Access) -> SqlResult<TableHints> {
         let mut result = TableHints::default();
@@ -74,36 +80,21 @@ impl TableHints {
                         )
                         .severity(15));
                     }
-                    result.set_isolation(IsolationLevel::ReadUncommitted)?;
+                    set(&mut result.isolation, (IsolationLevel::ReadUncommitted, false))?;
                 }
-                TableHint::ReadCommitted if result.read_committed_lock => return Err(conflicting()),
-                TableHint::ReadCommitted => result.set_isolation(IsolationLevel::ReadCommitted)?,
-                TableHint::ReadCommittedLock => {
-                    if result.isolation == Some(IsolationLevel::ReadCommitted) && !result.read_committed_lock {
-                        return Err(conflicting());
-                    }
-                    result.set_isolation(IsolationLevel::ReadCommitted)?;
-                    result.read_committed_lock = true;
+                TableHint::ReadCommitted => set(&mut result.isolation, (IsolationLevel::ReadCommitted, false))?,
+                TableHint::ReadCommittedLock => set(&mut result.isolation, (IsolationLevel::ReadCommitted, true))?,
+                TableHint::RepeatableRead => set(&mut result.isolation, (IsolationLevel::RepeatableRead, false))?,
+                TableHint::Serializable | TableHint::HoldLock => {
+                    set(&mut result.isolation, (IsolationLevel::Serializable, false))?;
                 }
-                TableHint::RepeatableRead => result.set_isolation(IsolationLevel::RepeatableRead)?,
-                TableHint::Serializable | TableHint::HoldLock => result.set_isolation(IsolationLevel::Serializable)?,
                 TableHint::ReadPast => result.readpast = true,
                 // Row locks are the only ones the dev server takes by itself.
-                TableHint::RowLock => result.set_granularity(TableHint::RowLock)?,
-                TableHint::TabLock => {
-                    result.set_granularity(TableHint::TabLock)?;
-                    result.table = true;
-                }
-                TableHint::TabLockX => {
-                    result.set_granularity(TableHint::TabLockX)?;
-                    result.table = true;
-                    result.exclusive = true;
+                TableHint::RowLock | TableHint::TabLock | TableHint::TabLockX => {
+                    set(&mut result.granularity, hint.clone())?;
                 }
                 TableHint::UpdLock => result.update = true,
-                TableHint::XLock => {
-                    result.exclusive = true;
-                    result.exclusive_rows = true;
-                }
+                TableHint::XLock => result.exclusive = true,
                 TableHint::ForceSeek(place) => {
                     result.force_seek = true;
                     if let Some((index, columns)) = place {
@@ -119,13 +110,24 @@ impl TableHints {
         Ok(result)
     }
 
+    /// TABLOCK or TABLOCKX.
+    pub fn locks_table(&self) -> bool {
+        matches!(self.granularity, Some(TableHint::TabLock | TableHint::TabLockX))
+    }
+
+    fn locks_exclusively(&self) -> bool {
+        self.exclusive || self.granularity == Some(TableHint::TabLockX)
+    }
+
+    pub fn has_read_committed_lock(&self) -> bool {
+        self.isolation.is_some_and(|(_, locks)| locks)
+    }
+
     /// Whether the locking hints go together.
     fn check_locks(&self) -> SqlResult<()> {
-        let unlocked = self.isolation == Some(IsolationLevel::ReadUncommitted);
-        if unlocked && (self.update || self.exclusive || self.granularity.is_some()) {
-            return Err(conflicting());
-        }
-        if self.update && self.exclusive_rows {
+        let unlocked = self.isolation == Some((IsolationLevel::ReadUncommitted, false));
+        let is_locked = self.update || self.exclusive || self.granularity.is_some();
+        if unlocked && is_locked || self.update && self.exclusive {
             return Err(conflicting());
         }
         if self.readpast && unlocked {
@@ -138,22 +140,15 @@ impl TableHints {
     /// hints are propagated to all the tables and views that are accessed by the query plan, including tables and
     /// views referenced in a view. Also, SQL Server performs the corresponding lock consistency checks."
     pub fn add_of_target(&mut self, target: &TableHints) -> SqlResult<()> {
-        if let Some(level) = target.isolation {
-            let both = self.isolation == Some(IsolationLevel::ReadCommitted) && level == IsolationLevel::ReadCommitted;
-            if both && self.read_committed_lock != target.read_committed_lock {
-                return Err(conflicting());
-            }
-            self.set_isolation(level)?;
+        if let Some(isolation) = target.isolation {
+            set(&mut self.isolation, isolation)?;
         }
         if let Some(granularity) = &target.granularity {
-            self.set_granularity(granularity.clone())?;
+            set(&mut self.granularity, granularity.clone())?;
         }
-        self.read_committed_lock |= target.read_committed_lock;
         self.readpast |= target.readpast;
         self.update |= target.update;
         self.exclusive |= target.exclusive;
-        self.exclusive_rows |= target.exclusive_rows;
-        self.table |= target.table;
         self.check_locks()
     }
 
@@ -179,23 +174,6 @@ impl TableHints {
         TableHints::of(hints, Access::Change)
     }
 
-    fn set_granularity(&mut self, hint: TableHint) -> SqlResult<()> {
-        match self.granularity.replace(hint.clone()) {
-            Some(other) if other != hint => Err(conflicting()),
-            _ => Ok(()),
-        }
-    }
-
-    fn set_isolation(&mut self, level: IsolationLevel) -> SqlResult<()> {
-        match self.isolation {
-            Some(other) if other != level => Err(conflicting()),
-            _ => {
-                self.isolation = Some(level);
-                Ok(())
-            }
-        }
-    }
-
     fn set_index(&mut self, index: &IndexRef) -> SqlResult<()> {
         if self.index.as_ref().is_some_and(|other| other != index) {
             return Err(SqlError::not_supported("two hints with different indexes on one table"));
@@ -207,19 +185,20 @@ impl TableHints {
     /// The locks under the session's isolation level; 650 for READPAST where it is not allowed. `versions`: the
     /// database has READ_COMMITTED_SNAPSHOT.
     pub fn lock_plan(&self, session: IsolationLevel, versions: bool, access: Access) -> SqlResult<LockPlan> {
-        let mut level = self.isolation.unwrap_or(session);
+        let mut level = self.isolation.map_or(session, |(level, _)| level);
         // "When UPDLOCK is specified, the READCOMMITTED and READCOMMITTEDLOCK isolation level hints are ignored."
         if self.update && level == IsolationLevel::ReadCommitted {
             level = session;
         }
         let changes = access == Access::Change;
-        let wants_locks = self.update || self.exclusive || self.table;
-        if self.readpast && session == IsolationLevel::Snapshot && self.isolation == Some(IsolationLevel::Serializable)
-        {
+        let wants_locks = self.update || self.exclusive || self.locks_table();
+        if self.readpast && session == IsolationLevel::Snapshot && level == IsolationLevel::Serializable {
             return Err(SqlError::not_supported("READPAST with HOLDLOCK under SNAPSHOT isolation"));
         }
-        if self.readpast {
-            self.check_readpast(level, versions)?;
+        let reads_versions = level == IsolationLevel::ReadCommitted && versions && !self.has_read_committed_lock();
+        let is_read_level = matches!(level, IsolationLevel::ReadCommitted | IsolationLevel::RepeatableRead);
+        if self.readpast && (reads_versions || !is_read_level) {
+            return Err(readpast_not_allowed());
         }
         let plan = LockPlan {
             table_mode: LockMode::SchemaStability,
@@ -243,14 +222,14 @@ impl TableHints {
         if level == IsolationLevel::ReadUncommitted && reads_freely {
             return Ok(plan);
         }
-        if level == IsolationLevel::ReadCommitted && versions && !self.read_committed_lock && reads_freely {
+        if reads_versions && reads_freely {
             return Ok(LockPlan { read: ReadVersion::Statement, ..plan });
         }
         let serializable = level == IsolationLevel::Serializable;
         let holds_reads = serializable || level == IsolationLevel::RepeatableRead;
-        let (table_mode, row, hold) = if self.table {
+        let (table_mode, row, hold) = if self.locks_table() {
             // "If UPDLOCK is combined with TABLOCK, … an exclusive (X) lock is taken instead."
-            if self.exclusive || self.update || changes {
+            if self.locks_exclusively() || self.update || changes {
                 (LockMode::Exclusive, RowLock::None, true)
             } else {
                 (LockMode::Shared, RowLock::None, holds_reads)
@@ -263,14 +242,6 @@ impl TableHints {
             (LockMode::IntentShared, RowLock::Shared, holds_reads)
         };
         Ok(LockPlan { table_mode, row, hold, keep_rejected: holds_reads, serializable, ..plan })
-    }
-
-    fn check_readpast(&self, level: IsolationLevel, versions: bool) -> SqlResult<()> {
-        let reads_versions = versions && level == IsolationLevel::ReadCommitted && !self.read_committed_lock;
-        if !reads_versions && matches!(level, IsolationLevel::ReadCommitted | IsolationLevel::RepeatableRead) {
-            return Ok(());
-        }
-        Err(readpast_not_allowed())
     }
 }
 

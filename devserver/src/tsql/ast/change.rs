@@ -2,7 +2,7 @@
 
 use crate::tsql::ast::control::Execute;
 use crate::tsql::ast::expression::{Expr, Predicate};
-use crate::tsql::ast::hint::{QueryHint, TableHint};
+use crate::tsql::ast::hint::TableHint;
 use crate::tsql::ast::name::{ColumnRef, Ident, ObjectName, TypeName};
 use crate::tsql::ast::query::{AssignOp, Cte, Query, SelectItem, TableSource};
 
@@ -53,7 +53,8 @@ pub struct Insert {
     /// At most one with INTO, followed by at most one without.
     pub output: Vec<Output>,
     pub source: InsertSource,
-    pub options: Vec<QueryHint>,
+    /// OPTION (LOOP JOIN).
+    pub loop_joins: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -75,7 +76,8 @@ pub struct Update {
     pub output: Vec<Output>,
     pub from: Vec<TableSource>,
     pub condition: Option<DmlCondition>,
-    pub options: Vec<QueryHint>,
+    /// OPTION (LOOP JOIN).
+    pub loop_joins: bool,
 }
 
 /// One element of SET in an UPDATE: `column op value`, `@v op value`, or `@v = column op value` (both are there then).
@@ -103,7 +105,8 @@ pub struct Delete {
     pub output: Vec<Output>,
     pub from: Vec<TableSource>,
     pub condition: Option<DmlCondition>,
-    pub options: Vec<QueryHint>,
+    /// OPTION (LOOP JOIN).
+    pub loop_joins: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -116,7 +119,8 @@ pub struct Merge {
     /// One of each action at most.
     pub clauses: Vec<MergeClause>,
     pub output: Vec<Output>,
-    pub options: Vec<QueryHint>,
+    /// OPTION (LOOP JOIN).
+    pub loop_joins: bool,
 }
 
 /// `WHEN … [AND condition] THEN action`.

@@ -30,12 +30,3 @@ pub enum IndexRef {
     Name(Ident),
     Number(u32),
 }
-
-/// A hint in `OPTION (…)`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum QueryHint {
-    /// It bears on the cost of a plan, never on its result: the dev server's plans are what they are.
-    OfCost,
-    Recompile,
-    LoopJoin,
-}

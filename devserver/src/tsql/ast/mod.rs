@@ -25,7 +25,7 @@ pub use change::{
 pub use control::{Argument, ArgumentValue, CheckIdentity, Execute, ExecuteTarget, RaiseError, VariableDeclaration};
 pub use database::{AlterDatabase, CreateSchema, CreateSequence, DatabaseOption, Drop, DropKind};
 pub use expression::{CompareOp, Expr, FunctionCall, Literal, Predicate, Window};
-pub use hint::{IndexRef, QueryHint, TableHint};
+pub use hint::{IndexRef, TableHint};
 pub use index::{AlterIndex, CreateIndex, CreateStatistics, DropIndex, IndexOption};
 pub use module::{
     CreateFunction, CreateProcedure, CreateTrigger, CreateView, Creation, ParameterDef, SwitchTriggers, TriggerEvent,

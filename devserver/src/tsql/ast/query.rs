@@ -1,7 +1,7 @@
 //! Queries: SELECT, what may stand around it, and what can stand in FROM.
 
 use crate::tsql::ast::expression::{Expr, Predicate};
-use crate::tsql::ast::hint::{QueryHint, TableHint};
+use crate::tsql::ast::hint::TableHint;
 use crate::tsql::ast::name::{Ident, ObjectName};
 use crate::value::BinaryOp;
 
@@ -10,7 +10,8 @@ use crate::value::BinaryOp;
 pub struct SelectStatement {
     pub ctes: Vec<Cte>,
     pub query: Query,
-    pub options: Vec<QueryHint>,
+    /// OPTION (LOOP JOIN).
+    pub loop_joins: bool,
 }
 
 /// `name [(columns)] AS (query)`.

@@ -29,8 +29,8 @@ impl Parser<'_> {
         let columns = if has_columns { Some(self.inserted_columns()?) } else { None };
         let output = self.output()?;
         let source = self.insert_source(columns.as_deref())?;
-        let options = self.query_hints()?;
-        Ok(StatementKind::Insert(Box::new(Insert { ctes, top, target, columns, output, source, options })))
+        let loop_joins = self.query_hints()?;
+        Ok(StatementKind::Insert(Box::new(Insert { ctes, top, target, columns, output, source, loop_joins })))
     }
 
     /// `INSERT BULK table (column type [COLLATE name], …)`.
@@ -56,7 +56,7 @@ impl Parser<'_> {
             columns: Some(columns),
             output: Vec::new(),
             source: InsertSource::BulkLoad(types),
-            options: Vec::new(),
+            loop_joins: false,
         })))
     }
 
@@ -134,8 +134,17 @@ impl Parser<'_> {
         let output = self.output()?;
         let from = self.optional_from()?;
         let condition = self.dml_condition()?;
-        let options = self.query_hints()?;
-        Ok(StatementKind::Update(Box::new(Update { ctes, top, target, assignments, output, from, condition, options })))
+        let loop_joins = self.query_hints()?;
+        Ok(StatementKind::Update(Box::new(Update {
+            ctes,
+            top,
+            target,
+            assignments,
+            output,
+            from,
+            condition,
+            loop_joins,
+        })))
     }
 
     /// `column op value`, `@v op value` or `@v = column op value`.
@@ -181,8 +190,8 @@ impl Parser<'_> {
         let output = self.output()?;
         let from = self.optional_from()?;
         let condition = self.dml_condition()?;
-        let options = self.query_hints()?;
-        Ok(StatementKind::Delete(Box::new(Delete { ctes, top, target, output, from, condition, options })))
+        let loop_joins = self.query_hints()?;
+        Ok(StatementKind::Delete(Box::new(Delete { ctes, top, target, output, from, condition, loop_joins })))
     }
 
     pub(super) fn merge(&mut self, ctes: Vec<Cte>) -> SqlResult<StatementKind> {
@@ -207,11 +216,11 @@ impl Parser<'_> {
             clauses.push(clause);
         }
         let output = self.output()?;
-        let options = self.query_hints()?;
+        let loop_joins = self.query_hints()?;
         if !self.is_symbol(Symbol::Semicolon) {
             return Err(self.error(10713, "A MERGE statement must be terminated by a semi-colon (;)."));
         }
-        Ok(StatementKind::Merge(Box::new(Merge { ctes, target, alias, source, on, clauses, output, options })))
+        Ok(StatementKind::Merge(Box::new(Merge { ctes, target, alias, source, on, clauses, output, loop_joins })))
     }
 
     fn merge_clause(&mut self) -> SqlResult<MergeClause> {

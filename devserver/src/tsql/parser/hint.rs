@@ -1,7 +1,7 @@
 //! Table hints and query hints. A hint that the syntax tree does not have is refused, never dropped.
 
 use crate::error::SqlResult;
-use crate::tsql::ast::hint::{IndexRef, QueryHint, TableHint};
+use crate::tsql::ast::hint::{IndexRef, TableHint};
 use crate::tsql::lexer::token::{Symbol, TokenKind};
 use crate::tsql::parser::tokens::Parser;
 
@@ -76,34 +76,32 @@ impl Parser<'_> {
         Ok(IndexRef::Name(self.identifier()?))
     }
 
-    /// `OPTION (…)`; nothing without OPTION.
-    pub(super) fn query_hints(&mut self) -> SqlResult<Vec<QueryHint>> {
+    /// `OPTION (…)`: whether it has LOOP JOIN.
+    pub(super) fn query_hints(&mut self) -> SqlResult<bool> {
         if !self.accept("OPTION") {
-            return Ok(Vec::new());
+            return Ok(false);
         }
-        self.parenthesised_list(Self::query_hint)
+        Ok(self.parenthesised_list(Self::query_hint)?.contains(&true))
     }
 
-    fn query_hint(&mut self) -> SqlResult<QueryHint> {
+    /// Whether it is LOOP JOIN. The others bear on the cost of a plan, never on its result: the dev server's plans are what
+    /// they are.
+    fn query_hint(&mut self) -> SqlResult<bool> {
         let (first, second) = (self.keyword(), self.source(self.ahead(1)).to_ascii_uppercase());
         self.advance();
-        let hint = match (first.as_str(), second.as_str()) {
-            ("RECOMPILE", _) => return Ok(QueryHint::Recompile),
+        match (first.as_str(), second.as_str()) {
+            ("RECOMPILE", _) => {}
             ("MAXDOP", _) => {
                 self.unsigned()?;
-                return Ok(QueryHint::OfCost);
             }
-            ("KEEPFIXED", "PLAN") => QueryHint::OfCost,
-            ("LOOP", "JOIN") => QueryHint::LoopJoin,
+            ("KEEPFIXED", "PLAN") | ("LOOP", "JOIN") => self.advance(),
             ("OPTIMIZE", "FOR") => {
                 self.advance();
                 self.optimize_for()?;
-                return Ok(QueryHint::OfCost);
             }
             _ => return Err(self.unsupported(format!("the query hint {first} {second}"))),
-        };
-        self.advance();
-        Ok(hint)
+        }
+        Ok(first == "LOOP")
     }
 
     /// `(@v = literal, @w UNKNOWN)`.

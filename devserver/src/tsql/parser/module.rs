@@ -241,7 +241,7 @@ impl Parser<'_> {
         }
         self.accept_symbol(Symbol::Semicolon);
         self.expect_end()?;
-        let select = SelectStatement { ctes, query, options: Vec::new() };
+        let select = SelectStatement { ctes, query, loop_joins: false };
         Ok(StatementKind::CreateView(Box::new(CreateView { creation, name, select, text: Arc::from(self.text) })))
     }
 }

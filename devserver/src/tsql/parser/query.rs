@@ -19,8 +19,8 @@ impl Parser<'_> {
         let body = self.query_body()?;
         let query = self.ordered(body)?;
         self.check_outermost(&query)?;
-        let options = self.query_hints()?;
-        Ok(SelectStatement { ctes, query, options })
+        let loop_joins = self.query_hints()?;
+        Ok(SelectStatement { ctes, query, loop_joins })
     }
 
     /// The query of an INSERT: it can be ordered freely, but neither assigns nor creates a table.
