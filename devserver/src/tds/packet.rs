@@ -298,12 +298,6 @@ impl<'a> PayloadReader<'a> {
         let units = usize::from(self.u8()?);
         self.text(units)
     }
-
-    /// US_VARCHAR: the same with two bytes of length.
-    pub fn us_varchar(&mut self) -> Result<String, ReadError> {
-        let units = usize::from(self.u16()?);
-        self.text(units)
-    }
 }
 
 /// UTF-16LE to a string. The number of bytes must be even.

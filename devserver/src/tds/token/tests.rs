@@ -123,7 +123,8 @@ fn describe(bytes: &[u8], shown: fn(&Value) -> String) -> Vec<String> {
                         let number = body.u32().unwrap();
                         body.bytes(2).unwrap();
                         let name = if token == TOKEN_ERROR { "ERROR" } else { "INFO" };
-                        format!("{name}({number}, {})", body.us_varchar().unwrap())
+                        let units = usize::from(body.u16().unwrap());
+                        format!("{name}({number}, {})", body.text(units).unwrap())
                     }
                     TOKEN_ORDER => {
                         let columns = (0..length / 2).map(|_| body.u16().unwrap().to_string());
