@@ -79,7 +79,7 @@ impl Session {
                 self.run_batch(&awaited.sql, writer);
                 self.arrived_rows = None;
             }
-            Err(error) => self.refuse(error.into_sql_error(), writer),
+            Err(error) => self.refuse(error.into(), writer),
         }
     }
 

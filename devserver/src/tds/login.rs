@@ -64,7 +64,7 @@ pub fn decode(payload: &[u8]) -> SqlResult<Login> {
     if payload.len() > MAX_LOGIN_SIZE {
         return Err(SqlError::not_supported("a login of more than 128 KB"));
     }
-    read(payload).map_err(ReadError::into_sql_error)
+    Ok(read(payload)?)
 }
 
 fn read(payload: &[u8]) -> Result<Login, ReadError> {

@@ -226,15 +226,14 @@ pub enum ReadError {
     InvalidValue(u8),
 }
 
-impl ReadError {
+impl From<ReadError> for SqlError {
     /// The error for the client, where it is not about one parameter of an RPC.
-    pub fn into_sql_error(self) -> SqlError {
-        match self {
+    fn from(error: ReadError) -> SqlError {
+        match error {
             ReadError::NotSupported(what) => SqlError::not_supported(what),
             ReadError::Malformed | ReadError::InvalidValue(_) => SqlError::new(
                 4002,
-                "The incoming tabular data stream (TDS) protocol stream is incorrect. \
-                     The stream ended unexpectedly.",
+                "The incoming tabular data stream (TDS) protocol stream is incorrect. The stream ended unexpectedly.",
             ),
         }
     }

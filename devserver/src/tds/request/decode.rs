@@ -32,41 +32,33 @@ const MAX_PARAMETERS: usize = 2100;
 /// Reads the request in a message.
 pub fn decode(message: &Message) -> SqlResult<ClientRequest> {
     let mut reader = PayloadReader::new(&message.payload);
-    match message.packet_type {
-        PacketType::SqlBatch => {
-            let transaction_descriptor = read_headers(&mut reader).map_err(ReadError::into_sql_error)?;
-            let text = reader.bytes(reader.remaining()).and_then(decode_utf16).map_err(ReadError::into_sql_error)?;
-            Ok(ClientRequest { request: Request::Batch(text), transaction_descriptor })
-        }
-        PacketType::Rpc => {
-            let transaction_descriptor = read_headers(&mut reader).map_err(ReadError::into_sql_error)?;
-            let calls = read_calls(&mut reader)?;
-            Ok(ClientRequest { request: Request::Calls(calls), transaction_descriptor })
-        }
+    // The rows of a bulk load have none, and cannot be read without the INSERT BULK before them.
+    let has_headers = message.packet_type != PacketType::BulkLoad;
+    let transaction_descriptor = if has_headers { read_headers(&mut reader)? } else { 0 };
+    let request = match message.packet_type {
+        PacketType::SqlBatch => Request::Batch(reader.bytes(reader.remaining()).and_then(decode_utf16)?),
+        PacketType::Rpc => Request::Calls(read_calls(&mut reader)?),
         PacketType::TransactionManager => {
-            let transaction_descriptor = read_headers(&mut reader).map_err(ReadError::into_sql_error)?;
-            let request = read_transaction_request(&mut reader).map_err(ReadError::into_sql_error)?;
+            let request = read_transaction_request(&mut reader)?;
             if reader.remaining() > 0 {
                 // A name whose length was given in characters instead of bytes would otherwise be cut in half
                 // unnoticed.
-                return Err(ReadError::Malformed.into_sql_error());
+                return Err(ReadError::Malformed.into());
             }
-            Ok(ClientRequest { request: Request::Transaction(request), transaction_descriptor })
+            Request::Transaction(request)
         }
-        // It has no headers, and cannot be read without the INSERT BULK before it.
-        PacketType::BulkLoad => Ok(ClientRequest { request: Request::BulkLoad, transaction_descriptor: 0 }),
-        other => Err(SqlError::not_supported(format_args!("a {other:?} message after the login"))),
-    }
+        PacketType::BulkLoad => Request::BulkLoad,
+        other => return Err(SqlError::not_supported(format_args!("a {other:?} message after the login"))),
+    };
+    Ok(ClientRequest { request, transaction_descriptor })
 }
 
 /// ALL_HEADERS; gives the transaction descriptor.
 fn read_headers(reader: &mut PayloadReader<'_>) -> Result<u64, ReadError> {
-    let total = length_without(reader.u32()?, 4)?;
-    let mut headers = PayloadReader::new(reader.bytes(total)?);
+    let mut headers = read_block(reader)?;
     let mut transaction_descriptor = 0;
     while headers.remaining() > 0 {
-        let length = length_without(headers.u32()?, 4)?;
-        let mut header = PayloadReader::new(headers.bytes(length)?);
+        let mut header = read_block(&mut headers)?;
         match header.u16()? {
             HEADER_TRANSACTION_DESCRIPTOR => transaction_descriptor = header.u64()?,
             HEADER_TRACE_ACTIVITY => {}
@@ -77,9 +69,10 @@ fn read_headers(reader: &mut PayloadReader<'_>) -> Result<u64, ReadError> {
     Ok(transaction_descriptor)
 }
 
-/// A length that counts itself, without itself.
-fn length_without(length: u32, own_size: usize) -> Result<usize, ReadError> {
-    usize::try_from(length).ok().and_then(|length| length.checked_sub(own_size)).ok_or(ReadError::Malformed)
+/// What stands behind a length that counts itself.
+fn read_block<'a>(reader: &mut PayloadReader<'a>) -> Result<PayloadReader<'a>, ReadError> {
+    let length = usize::try_from(reader.u32()?).ok().and_then(|length| length.checked_sub(4));
+    reader.bytes(length.ok_or(ReadError::Malformed)?).map(PayloadReader::new)
 }
 
 fn read_calls(reader: &mut PayloadReader<'_>) -> SqlResult<Vec<RpcCall>> {
@@ -88,14 +81,14 @@ fn read_calls(reader: &mut PayloadReader<'_>) -> SqlResult<Vec<RpcCall>> {
         calls.push(read_call(reader)?);
     }
     if calls.is_empty() {
-        return Err(ReadError::Malformed.into_sql_error());
+        return Err(ReadError::Malformed.into());
     }
     Ok(calls)
 }
 
 fn read_call(reader: &mut PayloadReader<'_>) -> SqlResult<RpcCall> {
-    let procedure = read_procedure(reader).map_err(ReadError::into_sql_error)?;
-    let options = reader.u16().map_err(ReadError::into_sql_error)?;
+    let procedure = read_procedure(reader)?;
+    let options = reader.u16()?;
     if options & OPTION_REUSE_METADATA != 0 {
         return Err(SqlError::not_supported("a remote procedure call that reuses metadata"));
     }
@@ -104,7 +97,7 @@ fn read_call(reader: &mut PayloadReader<'_>) -> SqlResult<RpcCall> {
         match reader.peek() {
             None => break,
             Some(BATCH_SEPARATOR) => {
-                reader.u8().map_err(ReadError::into_sql_error)?;
+                reader.u8()?;
                 break;
             }
             Some(NO_EXECUTE_SEPARATOR) => {
@@ -120,7 +113,7 @@ fn read_call(reader: &mut PayloadReader<'_>) -> SqlResult<RpcCall> {
             );
             return Err(SqlError::new(8003, message));
         }
-        let name = reader.b_varchar().map_err(ReadError::into_sql_error)?;
+        let name = reader.b_varchar()?;
         let parameter = read_parameter(reader, &name).map_err(|error| parameter_error(error, number, &name))?;
         parameters.push(parameter);
     }
@@ -174,7 +167,7 @@ fn read_parameter(reader: &mut PayloadReader<'_>, name: &str) -> Result<RpcParam
 }
 
 fn parameter_error(error: ReadError, number: usize, name: &str) -> SqlError {
-    let ReadError::InvalidValue(type_byte) = error else { return error.into_sql_error() };
+    let ReadError::InvalidValue(type_byte) = error else { return error.into() };
     SqlError::new(
         8023,
         format!(
