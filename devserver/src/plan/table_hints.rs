@@ -244,37 +244,3 @@ impl TableHints {
         Ok(LockPlan { table_mode, row, hold, keep_rejected: holds_reads, serializable, ..plan })
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn number<T: std::fmt::Debug>(result: SqlResult<T>) -> i32 {
-        result.expect_err("refused").number
-    }
-
-    #[test]
-    fn hints_that_contradict_each_other_are_refused() {
-        let hints = [TableHint::NoLock, TableHint::HoldLock];
-        assert_eq!(number(TableHints::of(&hints, Access::Read)), 1047);
-        let hints = [TableHint::NoLock, TableHint::UpdLock];
-        assert_eq!(number(TableHints::of(&hints, Access::Read)), 1047);
-        assert_eq!(number(TableHints::of(&[TableHint::NoLock], Access::Change)), 1065);
-    }
-
-    #[test]
-    fn readpast_needs_an_isolation_level_that_allows_to_skip() {
-        let hints = TableHints::of(&[TableHint::ReadPast], Access::Read).expect("allowed");
-        assert!(hints.lock_plan(IsolationLevel::ReadCommitted, false, Access::Read).expect("allowed").readpast);
-        assert_eq!(number(hints.lock_plan(IsolationLevel::Serializable, false, Access::Read)), 650);
-        let lowered = TableHints::of(&[TableHint::ReadPast, TableHint::ReadCommittedLock], Access::Read);
-        assert!(lowered.expect("allowed").lock_plan(IsolationLevel::Serializable, false, Access::Read).is_ok());
-    }
-
-    #[test]
-    fn a_target_is_read_with_update_locks() {
-        let plan =
-            TableHints::default().lock_plan(IsolationLevel::ReadCommitted, false, Access::Change).expect("allowed");
-        assert_eq!((plan.row, plan.table_mode, plan.hold), (RowLock::Update, LockMode::IntentExclusive, true));
-    }
-}

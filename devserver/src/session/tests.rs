@@ -45,6 +45,7 @@ mod table_functions;
 mod text_and_image;
 mod transactions;
 mod triggers;
+mod values;
 mod variants;
 mod versions;
 mod virtual_columns;

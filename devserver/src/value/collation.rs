@@ -105,18 +105,3 @@ impl Collation {
         units(text).map(move |unit| self.fold(unit))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_collation_that_would_compare_otherwise_is_refused_by_name() {
-        assert_eq!(Collation::parse("latin1_general_100_bin2"), Ok(Collation::Latin1General100Bin2));
-        for name in ["Latin1_General_CS_AS", "latin1_general_bin", "Latin1_General_100_BIN2_UTF8", "Klingon"] {
-            let error = Collation::parse(name).unwrap_err();
-            assert_eq!(error.number, crate::error::NOT_SUPPORTED, "{name}");
-            assert!(error.message.contains(name), "{}", error.message);
-        }
-    }
-}

@@ -72,19 +72,3 @@ impl Decimal {
 pub fn power_of_ten(exponent: u8) -> i128 {
     10i128.pow(u32::from(exponent))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn text_is_rounded_half_away_from_zero() {
-        let cases = [("1.555", 3, 2, "1.56"), (".5", 3, 1, "0.5"), ("7", 5, 2, "7.00"), ("0.004", 3, 2, "0.00")];
-        for (text, precision, scale, expected) in cases {
-            assert_eq!(Decimal::parse(text, precision, scale).unwrap().to_string(), expected);
-        }
-        let negative = Decimal { mantissa: -1555, precision: 4, scale: 3 };
-        assert_eq!(negative.resize(3, 2).unwrap().to_string(), "-1.56");
-        assert_eq!(Decimal::parse("9.995", 3, 2), None);
-    }
-}

@@ -44,27 +44,3 @@ pub fn string(text: &str, unicode: bool) -> (Value, SqlType) {
     let value = codepage::to_varchar(text).map_or_else(|| Arc::from(text), Arc::from);
     (Value::String(value), SqlType::VarChar(declared(MAX_BYTE_LENGTH)))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn constants_have_the_types_of_what_is_written() {
-        let decimal = |precision, scale| SqlType::decimal(precision, scale);
-        let cases = [
-            ("12", SqlType::Int),
-            ("2147483648", decimal(10, 0)),
-            ("1.50", decimal(3, 2)),
-            ("0.05", decimal(2, 2)),
-            (".5", decimal(1, 1)),
-        ];
-        for (digits, expected) in cases {
-            assert_eq!(number(digits).unwrap().1, expected, "{digits}");
-        }
-        assert_eq!(number(&"9".repeat(39)).unwrap_err().number, crate::error::NOT_SUPPORTED);
-        assert_eq!(string("", false).1, SqlType::VarChar(Length::Limit(1)));
-        assert_eq!(string(&"x".repeat(4001), true).1, SqlType::NVarChar(Length::Max));
-        assert_eq!(string("日", false).0.as_str(), Some("?"));
-    }
-}

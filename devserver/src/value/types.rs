@@ -401,27 +401,3 @@ pub(super) fn operand_clash(from: SqlType, to: SqlType) -> SqlError {
     let (from, to) = (from.message_name(), to.message_name());
     SqlError::new(206, format!("Operand type clash: {from} is incompatible with {to}")).state(2)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn decimal(precision: u8, scale: u8) -> SqlType {
-        SqlType::decimal(precision, scale)
-    }
-
-    #[test]
-    fn types_print_as_in_t_sql() {
-        let cases = [
-            (SqlType::NVarChar(Length::Limit(128)), "nvarchar(128)"),
-            (SqlType::VarBinary(Length::Max), "varbinary(max)"),
-            (decimal(10, 2), "decimal(10,2)"),
-            (SqlType::DateTime2(7), "datetime2(7)"),
-            (SqlType::DateTime, "datetime"),
-            (SqlType::RowVersion, "timestamp"),
-        ];
-        for (ty, text) in cases {
-            assert_eq!(ty.to_string(), text);
-        }
-    }
-}

@@ -26,24 +26,3 @@ fn is_null(arguments: &Arguments<'_>) -> SqlResult<Value> {
     }
     convert(arguments.values[1].clone(), arguments.types[1], arguments.types[0], None, false)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::value::builtin::tests::{call, int, varchar};
-    use crate::value::types::Length;
-
-    #[test]
-    fn a_replacement_takes_the_type_of_what_it_replaces() {
-        let short = SqlType::VarChar(Length::Limit(2));
-        let function = crate::value::builtin::lookup::lookup("ISNULL").unwrap();
-        let arguments = [Argument { ty: short, constant: None }, Argument { ty: SqlType::Int, constant: None }];
-        assert_eq!(function.result_type(&arguments), Ok(short));
-        let (text, text_type) = varchar("abc");
-        let call_context =
-            crate::value::builtin::definition::Call { now: (0, 0), collation: Default::default(), date_part: None };
-        let cut = function.eval(&[Value::Null, text], &[short, text_type], &call_context).unwrap();
-        assert_eq!(cut.as_str(), Some("ab"));
-        assert_eq!(call("ISNULL", &[int(1), int(2)]), Ok("1".into()));
-    }
-}

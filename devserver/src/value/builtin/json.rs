@@ -310,31 +310,3 @@ fn unescape(text: &str) -> SqlResult<String> {
     }
     from_units(unescaped).ok_or_else(|| SqlError::not_supported(RESERVED))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::value::builtin::tests::{call, nvarchar};
-
-    #[test]
-    fn texts_that_are_no_json() {
-        for (text, expected) in
-            [("{}", "1"), ("[1]", "1"), ("1", "0"), ("{\"a\":01}", "0"), ("{\"a\":1,}", "0"), ("", "0"), (" [] ", "1")]
-        {
-            assert_eq!(call("ISJSON", &[nvarchar(text)]).as_deref(), Ok(expected), "{text}");
-        }
-        assert_eq!(document("{'a':1}").unwrap_err().number, 13609);
-    }
-
-    #[test]
-    fn escapes_and_exact_numbers() {
-        let text = r#"{"k\u0065y": "a\"\u20AC\ud83d\ude00\n", "n": 1.50e+03, "t": true, "z": null, "o": [1, 2]}"#;
-        let found = document(text).unwrap().children().unwrap();
-        let scalars: Vec<_> =
-            found.iter().map(|(key, item)| (key.as_deref().unwrap(), item.scalar().unwrap())).collect();
-        let some = |text: &str| Some(text.to_owned());
-        assert_eq!(scalars[..3], [("key", some("a\"€😀\n")), ("n", some("1.50e+03")), ("t", some("true"))]);
-        assert_eq!(scalars[3..], [("z", None), ("o", None)]);
-        assert_eq!(found[4].1.text, "[1, 2]");
-    }
-}

@@ -17,6 +17,4 @@ pub mod new_id;
 mod number;
 pub(crate) mod result;
 mod search;
-#[cfg(test)]
-mod tests;
 mod text;

@@ -55,23 +55,3 @@ fn power(arguments: &Arguments<'_>) -> SqlResult<Value> {
     }
     float_value(result, SqlType::Float).ok_or_else(|| overflow("expression", SqlType::Float))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::value::builtin::tests::{call, call_typed, int};
-
-    // docs/t-sql/functions/{abs,ceiling,power}-transact-sql.md
-    #[test]
-    fn numbers() {
-        let float = |number| (Value::Float(number), SqlType::Float);
-        let result = |name: &str, arguments: &[_]| call_typed(name, None, arguments).map_err(|error| error.number);
-        assert_eq!(call("ABS", &[int(-7)]).as_deref(), Ok("7"));
-        assert_eq!(call("ABS", &[int(i32::MIN)]), Err(8115));
-        assert_eq!(call("ABS", &[(Value::Bit(true), SqlType::Bit)]), Err(59_000));
-        assert_eq!(result("CEILING", &[float(-123.45)]), Ok(float(-123.0)));
-        assert_eq!(result("POWER", &[float(2.5), int(3)]), Ok(float(15.625)));
-        assert_eq!(result("POWER", &[float(10.0), int(400)]), Err(8115));
-        assert_eq!(result("POWER", &[int(2), int(3)]), Err(59_000));
-    }
-}

@@ -79,35 +79,3 @@ fn replace(arguments: &Arguments<'_>) -> SqlResult<Value> {
     let is_max = arguments.types[0].length() == Some(Length::Max);
     text_value(&whole, longest_text(unicode, is_max))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::value::builtin::tests::{call, call_typed, int, nvarchar, varchar};
-
-    // docs/t-sql/functions/charindex-transact-sql.md
-    #[test]
-    fn places_of_text() {
-        let document = varchar("Reflectors are vital safety components of your bicycle.");
-        assert_eq!(call("CHARINDEX", &[varchar("bicycle"), document.clone()]), Ok("48".into()));
-        assert_eq!(call("CHARINDEX", &[varchar("VITAL"), document.clone(), int(5)]), Ok("16".into()));
-        assert_eq!(call("CHARINDEX", &[varchar("bike"), document.clone()]), Ok("0".into()));
-        assert_eq!(call("CHARINDEX", &[varchar("r"), document, int(-3)]), Ok("1".into()));
-    }
-
-    // docs/t-sql/functions/patindex-transact-sql.md
-    #[test]
-    fn places_of_patterns() {
-        assert_eq!(call("PATINDEX", &[varchar("%ter%"), varchar("interesting data")]), Ok("3".into()));
-        let (_, ty) = call_typed("PATINDEX", None, &[varchar("%a%"), nvarchar(&"b".repeat(5000))]).unwrap();
-        assert_eq!(ty, SqlType::BigInt);
-    }
-
-    // docs/t-sql/functions/replace-transact-sql.md
-    #[test]
-    fn text_is_replaced_without_case() {
-        let arguments = [varchar("abcdefghicde"), varchar("CDE"), varchar("xxx")];
-        assert_eq!(call("REPLACE", &arguments), Ok("abxxxfghixxx".into()));
-        assert_eq!(call("REPLACE", &[varchar("a"), varchar(""), varchar("x")]), Ok("a".into()));
-    }
-}

@@ -12,8 +12,6 @@ mod column;
 mod date_time;
 pub(in crate::value) mod error;
 pub(in crate::value) mod number;
-#[cfg(test)]
-mod tests;
 pub(in crate::value) mod text;
 mod uuid;
 

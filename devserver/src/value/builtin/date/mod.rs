@@ -7,5 +7,3 @@ pub(super) mod arithmetic;
 pub(super) mod clock;
 mod moment;
 pub(super) mod offset;
-#[cfg(test)]
-mod tests;
