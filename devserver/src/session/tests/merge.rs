@@ -51,7 +51,7 @@ fn clauses_sources_and_locks() {
          MERGE dbo.stock AS t USING (VALUES ('a', 1)) AS v (sku, n) ON t.sku = v.sku WHEN MATCHED THEN UPDATE
              SET n = 1 => error 10713
          MERGE dbo.stock AS t USING (VALUES ('a', 1)) AS v (sku, n) ON t.sku = v.sku WHEN NOT MATCHED THEN UPDATE
-             SET n = 1; => error 10710
+             SET n = 1; => error 59000
          MERGE dbo.stock AS t USING (VALUES ('a', 1)) AS v (sku, n) ON t.sku = v.sku WHEN NOT MATCHED AND t.n = 1 THEN
              INSERT (sku, n) VALUES (v.sku, 1); => error 59000
          MERGE dbo.stock USING dbo.stock ON 1 = 1 WHEN MATCHED THEN UPDATE SET n = 1; => error 59000

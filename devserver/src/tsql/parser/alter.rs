@@ -28,11 +28,8 @@ impl Parser<'_> {
         let enable = self.is("ENABLE");
         self.advance();
         self.expect("TRIGGER")?;
-        let names = if self.accept("ALL") {
-            Vec::new()
-        } else {
-            self.comma_list(|p| p.local_name("ENABLE TRIGGER").map(|name| name.name))?
-        };
+        let names =
+            if self.accept("ALL") { Vec::new() } else { self.comma_list(|p| p.local_name().map(|name| name.name))? };
         self.expect("ON")?;
         if self.is("DATABASE") || (self.is("ALL") && self.is_ahead(1, "SERVER")) {
             return Err(self.unsupported("DDL triggers"));

@@ -50,7 +50,7 @@ impl Parser<'_> {
 
     fn create_type(&mut self) -> SqlResult<StatementKind> {
         self.expect("TYPE")?;
-        let name = self.local_name("CREATE TYPE")?;
+        let name = self.local_name()?;
         if self.is_one_of(&["FROM", "EXTERNAL"]) {
             return Err(self.unsupported(format!("CREATE TYPE … {}", self.keyword())));
         }
@@ -64,8 +64,7 @@ impl Parser<'_> {
 
     fn create_sequence(&mut self) -> SqlResult<StatementKind> {
         self.expect("SEQUENCE")?;
-        let mut sequence =
-            CreateSequence { name: self.local_name("CREATE SEQUENCE")?, data_type: None, start: None, increment: None };
+        let mut sequence = CreateSequence { name: self.local_name()?, data_type: None, start: None, increment: None };
         if self.accept("AS") {
             sequence.data_type = Some(self.type_name()?);
         }

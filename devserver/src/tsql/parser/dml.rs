@@ -237,20 +237,10 @@ impl Parser<'_> {
     }
 
     fn merge_action(&mut self, matched: bool) -> SqlResult<MergeAction> {
-        if matched && self.is("INSERT") {
-            let message =
-                "An action of type 'INSERT' is not allowed in the 'WHEN MATCHED' clause of a MERGE statement.";
-            return Err(self.error(10711, message));
-        }
-        if !matched && self.is_one_of(&["UPDATE", "DELETE"]) {
-            let message = format!(
-                "An action of type '{}' is not allowed in the 'WHEN NOT MATCHED' clause of a MERGE statement.",
-                self.keyword()
-            );
-            return Err(self.error(10710, message));
-        }
-        if self.is("DELETE") {
-            return Err(self.unsupported("DELETE in MERGE"));
+        let is_fitting = if matched { self.is("UPDATE") } else { self.is("INSERT") };
+        if !is_fitting {
+            let clause = if matched { "MATCHED" } else { "NOT MATCHED" };
+            return Err(self.unsupported(format!("{} in WHEN {clause} of MERGE", self.keyword())));
         }
         if self.accept("UPDATE") {
             self.expect("SET")?;

@@ -33,10 +33,10 @@ impl Parser<'_> {
         let if_exists = if kind == DropKind::Login { false } else { self.accept_if_exists()? };
         let names = match kind {
             DropKind::Schema | DropKind::Role | DropKind::User | DropKind::Login => vec![self.unqualified_name()?],
-            DropKind::Type => vec![self.local_name("DROP TYPE")?],
+            DropKind::Type => vec![self.local_name()?],
             DropKind::Database => self.comma_list(Self::unqualified_name)?,
             DropKind::Table => self.comma_list(Self::table_name)?,
-            _ => self.comma_list(|p| p.local_name(&format!("DROP {noun}")))?,
+            _ => self.comma_list(|p| p.local_name())?,
         };
         if kind == DropKind::Trigger && self.is("ON") {
             return Err(self.unsupported("DDL triggers"));

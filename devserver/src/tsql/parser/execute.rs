@@ -68,20 +68,14 @@ impl Parser<'_> {
             return Ok(Vec::new());
         }
         let mut named = false;
-        let mut number = 0;
         self.comma_list(|p| {
-            number += 1;
             let mut name = None;
             if p.is_variable() && p.is_symbol_ahead(1, Symbol::Equal) {
                 name = Some(p.variable()?);
                 p.advance();
                 named = true;
             } else if named {
-                let message = format!(
-                    "Must pass parameter number {number} and subsequent parameters as '@name = value'. After the form \
-                     '@name = value' has been used, all subsequent parameters must be passed in the form '@name = value'."
-                );
-                return Err(p.error(119, message));
+                return Err(p.unsupported("an argument without name after one with a name"));
             }
             let value = p.argument_value()?;
             Ok(Argument { name, value })
@@ -117,8 +111,7 @@ impl Parser<'_> {
             self.constant()?
         };
         if self.is_one_of(&["OUTPUT", "OUT"]) {
-            let message = "Cannot use the OUTPUT option when passing a constant to a stored procedure.";
-            return Err(self.error(179, message));
+            return Err(self.unsupported("OUTPUT of a constant"));
         }
         Ok(ArgumentValue::Constant(constant))
     }

@@ -64,7 +64,7 @@ impl Parser<'_> {
     }
 
     fn procedure(&mut self, creation: Creation) -> SqlResult<StatementKind> {
-        let name = self.local_name("CREATE/ALTER PROCEDURE")?;
+        let name = self.local_name()?;
         let parameters = self.procedure_parameters()?;
         if self.accept("WITH") {
             self.module_options("procedure")?;
@@ -88,7 +88,7 @@ impl Parser<'_> {
     }
 
     fn trigger(&mut self) -> SqlResult<StatementKind> {
-        let name = self.local_name("CREATE TRIGGER")?;
+        let name = self.local_name()?;
         self.expect("ON")?;
         if self.is("DATABASE") || (self.is("ALL") && self.is_ahead(1, "SERVER")) {
             return Err(self.unsupported("DDL triggers"));
@@ -156,7 +156,7 @@ impl Parser<'_> {
     }
 
     fn function(&mut self, creation: Creation) -> SqlResult<StatementKind> {
-        let name = self.local_name("CREATE FUNCTION")?;
+        let name = self.local_name()?;
         self.expect_symbol(Symbol::LeftParen)?;
         let parameters = if self.is_variable() { self.parameters()? } else { Vec::new() };
         self.expect_symbol(Symbol::RightParen)?;
@@ -226,7 +226,7 @@ impl Parser<'_> {
     }
 
     fn view(&mut self, creation: Creation) -> SqlResult<StatementKind> {
-        let name = self.local_name("CREATE/ALTER VIEW")?;
+        let name = self.local_name()?;
         if self.is_symbol(Symbol::LeftParen) {
             return Err(self.unsupported("a list of columns of a view"));
         }

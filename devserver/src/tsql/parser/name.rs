@@ -2,7 +2,6 @@
 
 use crate::error::SqlResult;
 use crate::tsql::ast::name::{Ident, ObjectName};
-use crate::tsql::lexer::syntax_error::shortened;
 use crate::tsql::lexer::token::{Symbol, TokenKind};
 use crate::tsql::parser::tokens::Parser;
 
@@ -55,12 +54,7 @@ impl<'t> Parser<'t> {
     /// Parts in the order written; the last one is always there.
     pub(super) fn name_of_parts(&self, mut parts: Vec<Option<Ident>>) -> SqlResult<ObjectName> {
         if parts.len() > 4 {
-            let written: Vec<&str> = parts.iter().map(|part| part.as_deref().unwrap_or_default()).collect();
-            let message = format!(
-                "The object name '{}' contains more than the maximum number of prefixes. The maximum is 3.",
-                shortened(&written.join("."))
-            );
-            return Err(self.error(117, message));
+            return Err(self.unsupported("a name of more than four parts"));
         }
         let name = parts.pop().flatten().expect("the last part was read as an identifier");
         if name.starts_with("##") {
@@ -76,22 +70,16 @@ impl<'t> Parser<'t> {
     pub(super) fn table_name(&mut self) -> SqlResult<ObjectName> {
         let name = self.object_name()?;
         if name.server.is_some() {
-            let message = format!(
-                "The object name '{}' contains more than the maximum number of prefixes. The maximum is 2.",
-                name.name
-            );
-            return Err(self.error(117, message));
+            return Err(self.unsupported(format!("the definition of {} on another server", name.name)));
         }
         Ok(name)
     }
 
-    /// A name of at most two parts; `statement` stands in the message.
-    pub(super) fn local_name(&mut self, statement: &str) -> SqlResult<ObjectName> {
-        let name = self.object_name()?;
-        if name.database.is_some() || name.server.is_some() {
-            let message =
-                format!("'{statement}' does not allow specifying the database name as a prefix to the object name.");
-            return Err(self.error(166, message));
+    /// A name of at most two parts.
+    pub(super) fn local_name(&mut self) -> SqlResult<ObjectName> {
+        let name = self.table_name()?;
+        if name.database.is_some() {
+            return Err(self.unsupported(format!("the definition of {} with its database", name.name)));
         }
         Ok(name)
     }

@@ -151,12 +151,11 @@ impl Parser<'_> {
     fn check_outermost(&self, query: &Query) -> SqlResult<()> {
         let QueryBody::Select(select) = &query.body else {
             let selects = selects_of(&query.body);
-            if selects.iter().any(|select| assigns(select)) {
-                let message = "Variable assignment is not allowed in a statement containing a top level UNION, INTERSECT \
-                               or EXCEPT operator.";
-                return Err(self.error(10734, message));
+            let has_into = selects.iter().skip(1).any(|select| select.into.is_some());
+            if has_into || selects.iter().any(|select| assigns(select)) {
+                return Err(self.unsupported("assignments, and INTO but at the first SELECT, in a set operation"));
             }
-            return self.check_into_of_others(&selects);
+            return Ok(());
         };
         let assignments = select.items.iter().filter(|item| matches!(item, SelectItem::Assign { .. })).count();
         if assignments > 0 && assignments < select.items.len() {
@@ -165,14 +164,6 @@ impl Parser<'_> {
             return Err(self.error(141, message));
         }
         if assignments > 0 && select.into.is_some() {
-            return Err(self.error(156, "Incorrect syntax near the keyword 'INTO'."));
-        }
-        Ok(())
-    }
-
-    /// In a set operation only the first SELECT can have INTO.
-    fn check_into_of_others(&self, selects: &[&Select]) -> SqlResult<()> {
-        if selects.iter().skip(1).any(|select| select.into.is_some()) {
             return Err(self.error(156, "Incorrect syntax near the keyword 'INTO'."));
         }
         Ok(())

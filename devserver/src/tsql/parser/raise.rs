@@ -45,11 +45,7 @@ impl Parser<'_> {
             arguments.push(self.constant_or_variable()?);
         }
         if arguments.len() > MAX_RAISERROR_ARGUMENTS {
-            let message = format!(
-                "Too many substitution parameters for RAISERROR. Cannot exceed {MAX_RAISERROR_ARGUMENTS} \
-                         substitution parameters."
-            );
-            return Err(self.error(2747, message));
+            return Err(self.unsupported(format!("RAISERROR with more than {MAX_RAISERROR_ARGUMENTS} arguments")));
         }
         self.expect_symbol(Symbol::RightParen)?;
         let only_nowait = !self.accept("WITH") || self.accept("NOWAIT");

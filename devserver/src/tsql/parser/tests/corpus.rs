@@ -38,16 +38,13 @@ fn what_the_tree_has_no_place_for_is_refused_as_not_supported() {
 #[test]
 fn what_only_the_server_refuses_is_refused_here_too() {
     let refused = [
-        (10734, "SELECT @a = a FROM t UNION SELECT 2"),
         (10753, "SELECT ROW_NUMBER() FROM t"),
         (10741, "SELECT TOP 5 a FROM t ORDER BY a OFFSET 1 ROWS"),
         (1023, "SELECT DATEADD('day', 1, a)"),
         (155, "SELECT DATEADD(foo, 1, a)"),
-        (117, "SELECT a.b.c.d.e FROM x"),
         (8155, "SELECT * FROM (VALUES (1, 2)) v"),
         (10709, "SELECT * FROM (VALUES (1, 2), (3)) v (a, b)"),
         (131, "SELECT CAST(1 AS nvarchar(4001))"),
-        (166, "DROP TYPE a.b.c"),
         (105, "SELECT 'abc"),
         (113, "/* abc"),
         (102, "SELECT 1; GO"),
