@@ -102,13 +102,6 @@ impl Engine {
         Release::of(self.server.product)
     }
 
-    /// Ends every wait in every database: the server stops.
-    pub fn stop(&self) {
-        for database in self.databases.read().iter() {
-            database.storage.stop();
-        }
-    }
-
     /// How many sessions wait for a lock.
     pub fn waiting_count(&self) -> usize {
         self.databases.read().iter().map(|database| database.storage.latch().waiting_count()).sum()

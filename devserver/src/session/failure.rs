@@ -135,9 +135,6 @@ impl Session {
         activation: &Activation,
         out: &mut ResultTarget<'_>,
     ) -> Result<(), Failure> {
-        match self.fail(error, Origin::Statement, activation, 1, out) {
-            Ok(_) => Ok(()),
-            Err(failure) => Err(failure),
-        }
+        self.fail(error, Origin::Statement, activation, 1, out).map(|_| ())
     }
 }

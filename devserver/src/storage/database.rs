@@ -27,7 +27,6 @@ pub struct Database {
     pub(super) read_committed_snapshot: AtomicBool,
     /// How many names open transactions change.
     pub(super) changed_names: AtomicUsize,
-    stopped: Arc<AtomicBool>,
 }
 
 /// A connection's place in the database. Give it back by [`Database::close_session`].
@@ -64,7 +63,6 @@ impl Database {
             transaction_ids: Arc::new(AtomicU64::new(1)),
             read_committed_snapshot: AtomicBool::new(false),
             changed_names: AtomicUsize::new(0),
-            stopped: Arc::new(AtomicBool::new(false)),
         }
     }
 
@@ -90,7 +88,7 @@ impl Database {
     }
 
     pub fn open_session(&self, spid: i32) -> Session {
-        let handle = SessionHandle::new(spid, Arc::clone(&self.stopped));
+        let handle = SessionHandle::new(spid);
         let mut state = self.state.lock();
         let slot = state.locks.add_session(handle.clone());
         state.locks.enter_database(slot);
@@ -118,13 +116,6 @@ impl Database {
     pub fn kill(&self, session: &SessionHandle) {
         session.set_killed();
         self.cancel(session);
-    }
-
-    /// Ends every wait, those to come too: the server stops.
-    pub fn stop(&self) {
-        let state = self.state.lock();
-        self.stopped.store(true, Ordering::Release);
-        state.locks.wake_everybody();
     }
 }
 

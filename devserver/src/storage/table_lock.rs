@@ -23,7 +23,7 @@ impl Latch<'_> {
     ///
     /// # Errors
     ///
-    /// 1222 (lock timeout), 1205 (deadlock victim), 3617 (cancelled), 596 (the server stops).
+    /// 1222 (lock timeout), 1205 (deadlock victim), 3617 (cancelled), 596 (killed).
     pub fn lock_table(&mut self, tx: &mut Transaction, table: ObjectId, mode: LockMode, hold: bool) -> SqlResult<()> {
         if is_own(table) {
             return Ok(());

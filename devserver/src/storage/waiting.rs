@@ -64,7 +64,7 @@ impl Latch<'_> {
     ///
     /// # Errors
     ///
-    /// 3617 (cancelled), 596 (the server stops).
+    /// 3617 (cancelled), 596 (killed).
     pub fn checkpoint(&mut self, tx: &Transaction) -> SqlResult<()> {
         self.offer_to_others();
         tx.session.check_interruption()

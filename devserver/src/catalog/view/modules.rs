@@ -9,11 +9,9 @@ use crate::catalog::view::column_types::{
     BIT, CODE, ColumnDescription, INT, NAME, TEXT, TINY, WHEN, WORD, bit, date, nvarchar, object_columns, text,
 };
 use crate::catalog::view::facts::{CatalogView, Facts};
-use crate::catalog::view::tables::catalog_row;
 use crate::value::{SqlType, Value};
 
 pub(crate) static VIEWS: &[CatalogView] = &[
-    CatalogView { schema: "sys", name: "procedures", columns: object_columns!(), rows: procedures },
     CatalogView {
         schema: "sys",
         name: "synonyms",
@@ -68,11 +66,6 @@ fn all_triggers<'f>(facts: &'f Facts<'_>) -> impl Iterator<Item = &'f Arc<Trigge
         Object::Trigger(trigger) => Some(trigger),
         _ => None,
     })
-}
-
-fn procedures(facts: &Facts<'_>) -> Vec<Vec<Value>> {
-    let objects = facts.catalog.objects().filter(|object| matches!(object, Object::Procedure(_)));
-    objects.map(|object| catalog_row(facts, object)).collect()
 }
 
 /// The procedures and functions with their parameters; a scalar function has one more, its result.

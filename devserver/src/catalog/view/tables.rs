@@ -30,7 +30,6 @@ pub(crate) static VIEWS: &[CatalogView] = &[
         ),
         rows: tables,
     },
-    CatalogView { schema: "sys", name: "views", columns: object_columns!(), rows: views },
     CatalogView { schema: "sys", name: "columns", columns: COLUMN_COLUMNS, rows: columns },
     CatalogView { schema: "sys", name: "all_columns", columns: COLUMN_COLUMNS, rows: columns },
     CatalogView {
@@ -194,10 +193,6 @@ pub(crate) fn all_views<'f>(facts: &'f Facts<'_>) -> impl Iterator<Item = (&'f O
         Object::View(view) => Some((object, view)),
         _ => None,
     })
-}
-
-fn views(facts: &Facts<'_>) -> Vec<Vec<Value>> {
-    all_views(facts).map(|(object, _)| catalog_row(facts, object)).collect()
 }
 
 // Columns and indexes

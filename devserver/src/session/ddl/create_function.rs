@@ -4,14 +4,12 @@ use std::sync::Arc;
 
 use crate::bind::function_body::{bind_function_body, check_statements};
 use crate::bind::user_function::scalar_type;
-use crate::catalog::catalog::already_there;
 use crate::catalog::object::{Function, Object};
 use crate::catalog::parameter::Parameter;
 use crate::error::{SqlError, SqlResult};
 use crate::plan::declarations::Declarations;
 use crate::session::client_session::Session;
-use crate::session::ddl::object_dependents::other_kind;
-use crate::tsql::ast::{CreateFunction, Creation};
+use crate::tsql::ast::CreateFunction;
 use crate::value::{SqlType, now_utc};
 
 impl Session {
@@ -19,20 +17,10 @@ impl Session {
         check_definition(create)?;
         self.check_create("CREATE FUNCTION")?;
         let schema = self.schema_for(&create.name)?;
-        let existing = self.database.catalog.read().object(&schema, &create.name.name).cloned();
-        let existing = match (existing, create.creation) {
-            (Some(Object::Function(function)), Creation::Alter | Creation::CreateOrAlter) => Some(function),
-            (Some(_), Creation::Alter) => return Err(other_kind("ALTER", &create.name)),
-            (Some(_), _) => return Err(already_there(&create.name.name)),
-            (None, Creation::Alter) => {
-                self.check_no_other_kind("ALTER", &create.name)?;
-                return Err(crate::bind::name::invalid_object(&create.name));
-            }
-            (None, _) => {
-                self.check_free(&schema, &create.name.name)?;
-                None
-            }
-        };
+        let existing = self.replaced(&schema, &create.name, create.creation, |object| match object {
+            Object::Function(function) => Some(Arc::clone(function)),
+            _ => None,
+        })?;
         let (parameters, _): (Vec<Parameter>, Declarations) = self.bind_parameters(&create.parameters, None)?;
         for parameter in &parameters {
             check_type(scalar_type(parameter)?)?;

@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
+use crate::bind::name::invalid_object;
 use crate::bind::type_name::{system_type, variable_type};
-use crate::catalog::catalog::{DBO, already_there};
+use crate::catalog::catalog::DBO;
 use crate::catalog::object::{Object, Procedure};
 use crate::catalog::parameter::{Parameter, VariableType};
 use crate::error::{SqlError, SqlResult};
 use crate::plan::declarations::Declarations;
 use crate::session::client_session::Session;
 use crate::storage::fold;
-use crate::tsql::ast::{CreateProcedure, Creation, ObjectName, ParameterDef, TypeName};
+use crate::tsql::ast::{CreateProcedure, ObjectName, ParameterDef, TypeName};
 use crate::value::now_utc;
 
 impl Session {
@@ -18,26 +19,14 @@ impl Session {
         if create.name.name.starts_with('#') {
             return Err(SqlError::not_supported("temporary procedures"));
         }
-        let schema = create.name.schema.as_ref().unwrap_or(&self.state.default_schema);
-        let existing = self.database.catalog.read().procedure(schema, &create.name.name).cloned();
-        match (&existing, create.creation) {
-            (Some(_), Creation::Create) => return Err(already_there(&create.name.name)),
-            (None, Creation::Alter) => {
-                self.check_no_other_kind("ALTER", &create.name)?;
-                return Err(crate::bind::name::invalid_object(&create.name));
-            }
-            (Some(procedure), _) => {
-                self.check_alter_object(
-                    procedure.id,
-                    &procedure.schema,
-                    crate::bind::name::invalid_object(&create.name),
-                )?;
-            }
-            (None, _) => self.check_create("CREATE PROCEDURE")?,
-        }
         let schema = self.schema_for(&create.name)?;
-        if existing.is_none() {
-            self.check_free(&schema, &create.name.name)?;
+        let existing = self.replaced(&schema, &create.name, create.creation, |object| match object {
+            Object::Procedure(procedure) => Some(Arc::clone(procedure)),
+            _ => None,
+        })?;
+        match &existing {
+            Some(procedure) => self.check_alter_object(procedure.id, &schema, invalid_object(&create.name))?,
+            None => self.check_create("CREATE PROCEDURE")?,
         }
         let (parameters, declarations) = self.bind_parameters(&create.parameters, Some(&schema))?;
         let name = Arc::clone(&create.name.name);

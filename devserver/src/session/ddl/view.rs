@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::catalog::catalog::already_there;
 use crate::catalog::object::{Object, View};
 use crate::error::{SqlError, SqlResult};
 use crate::plan::query::{ColumnOrigin, OutputColumn};
 use crate::session::client_session::Session;
-use crate::session::ddl::object_dependents::other_kind;
 use crate::storage::{Column, fold};
-use crate::tsql::ast::{CreateView, Creation, Identity};
+use crate::tsql::ast::{CreateView, Identity};
 use crate::value::{Value, now_utc};
 
 impl Session {
@@ -19,20 +17,10 @@ impl Session {
         }
         self.check_create("CREATE VIEW")?;
         let schema = self.schema_for(&create.name)?;
-        let existing = self.database.catalog.read().object(&schema, &create.name.name).cloned();
-        let id = match (existing, create.creation) {
-            (Some(Object::View(view)), Creation::Alter | Creation::CreateOrAlter) => view.id,
-            (None, Creation::Create | Creation::CreateOrAlter) => {
-                self.check_free(&schema, &create.name.name)?;
-                self.new_object_id()
-            }
-            (None, Creation::Alter) => {
-                self.check_no_other_kind("ALTER", &create.name)?;
-                return Err(crate::bind::name::invalid_object(&create.name));
-            }
-            (Some(_), Creation::Alter) => return Err(other_kind("ALTER", &create.name)),
-            (Some(_), _) => return Err(already_there(&create.name.name)),
-        };
+        let existing = self.replaced(&schema, &create.name, create.creation, |object| match object {
+            Object::View(view) => Some(Arc::clone(view)),
+            _ => None,
+        })?;
         let columns = self.with_binder(|binder| {
             binder.default_schema = Arc::clone(&schema);
             binder.ctes.clone_from(&create.select.ctes);
@@ -47,7 +35,7 @@ impl Session {
             Ok(plan.columns.iter().map(described).collect())
         })?;
         let view = View {
-            id,
+            id: existing.map_or_else(|| self.new_object_id(), |view| view.id),
             schema,
             name: Arc::clone(&create.name.name),
             select: create.select.clone(),

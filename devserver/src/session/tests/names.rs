@@ -84,7 +84,7 @@ fn what_names_a_table_that_another_session_drops_or_renames_waits() {
 
 #[test]
 fn what_names_a_module_that_another_session_changes_waits() {
-    let of_the_procedure = ["EXEC p", "DROP PROCEDURE p", "SELECT OBJECT_ID('p')", "SELECT name FROM sys.procedures"];
+    let of_the_procedure = ["EXEC p", "DROP PROCEDURE p", "SELECT OBJECT_ID('p')", "SELECT name FROM sys.objects"];
     for change in
         ["DROP PROCEDURE p", "ALTER PROCEDURE p AS SELECT 'new'", "CREATE OR ALTER PROCEDURE p AS SELECT 'new'"]
     {
@@ -157,8 +157,8 @@ fn other_names_are_free() {
          SELECT name FROM sys.databases => ok
          SELECT SCHEMA_NAME(), SCHEMA_NAME(1), (SELECT COUNT(*) FROM sys.schemas), (SELECT COUNT(*)
              FROM sys.types) => ok
-         SELECT name FROM sys.procedures WITH (NOLOCK) => ok
-         SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED; SELECT name FROM sys.procedures => ok",
+         SELECT name FROM sys.objects WITH (NOLOCK) => ok
+         SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED; SELECT name FROM sys.objects => ok",
     );
 }
 

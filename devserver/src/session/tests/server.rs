@@ -70,7 +70,7 @@ fn what_is_in_another_database_is_refused_by_name() {
          SELECT name FROM master.sys.tables => error 59000
          SELECT TABLE_NAME FROM master.INFORMATION_SCHEMA.TABLES => error 59000
          SELECT OBJECT_ID(N'master.dbo.t') => error 59000
-         SELECT name FROM tempdb.sys.procedures => error 59000
+         SELECT name FROM tempdb.sys.objects => error 59000
          SELECT OBJECT_ID(N'nowhere.dbo.t') => NULL
          == the logins with a password are in sql logins
          -- Source: "sys.sql_logins", docs/relational-databases/system-catalog-views/sys-sql-logins-transact-sql.md.
@@ -140,7 +140,7 @@ fn azure_sql_database_knows_one_database_and_calls_it_by_another_id() {
          EXEC msdb.dbo.sp_add_job @job_name = N'nightly' => error 40515
          EXEC master..sp_executesql N'SELECT 1' => error 40515
          CREATE TABLE other.dbo.t (a int) => error 40515
-         SELECT name FROM tempdb.sys.procedures => error 59000
+         SELECT name FROM tempdb.sys.objects => error 59000
          SELECT COUNT(*) FROM readpast.sys.tables => 0",
     );
 }

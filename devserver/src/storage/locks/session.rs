@@ -18,14 +18,12 @@ struct Shared {
     wake: Condvar,
     cancelled: AtomicBool,
     killed: AtomicBool,
-    /// The server stops: the same for all sessions of a database.
-    stopped: Arc<AtomicBool>,
 }
 
 impl SessionHandle {
-    pub(crate) fn new(spid: i32, stopped: Arc<AtomicBool>) -> Self {
+    pub(crate) fn new(spid: i32) -> Self {
         let (cancelled, killed) = (AtomicBool::new(false), AtomicBool::new(false));
-        SessionHandle(Arc::new(Shared { spid, wake: Condvar::new(), cancelled, killed, stopped }))
+        SessionHandle(Arc::new(Shared { spid, wake: Condvar::new(), cancelled, killed }))
     }
 
     /// The number of the session, @@SPID.
@@ -60,9 +58,9 @@ impl SessionHandle {
     ///
     /// # Errors
     ///
-    /// 596 (killed, or the server stops), 3617 (cancelled).
+    /// 596 (killed), 3617 (cancelled).
     pub(crate) fn check_interruption(&self) -> SqlResult<()> {
-        if self.0.stopped.load(Ordering::Acquire) || self.is_killed() {
+        if self.is_killed() {
             return Err(SqlError::new(596, "Cannot continue the execution because the session is in the kill state.")
                 .severity(21));
         }

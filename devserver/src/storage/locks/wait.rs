@@ -12,7 +12,6 @@
 //!                 resolve_deadlocks  a circle of waits: chosen as the victim, 1205
 //!                 the deadline       LOCK_TIMEOUT is over, 1222
 //!                 a cancel, a kill   3617, 596
-//!                 wake_everybody     the server stops, 596
 //! ```
 //!
 //! Whoever is woken has the latch again, and looks before it believes anything. All of this is called with the latch
@@ -91,7 +90,7 @@ impl LockTable {
 ///
 /// # Errors
 ///
-/// 1222 (lock timeout), 1205 (deadlock victim), 3617 (cancelled), 596 (killed, or the server stops).
+/// 1222 (lock timeout), 1205 (deadlock victim), 3617 (cancelled), 596 (killed).
 pub(crate) fn wait<S>(
     latch: &mut MutexGuard<'_, S>,
     locks_of: fn(&mut S) -> &mut LockTable,
@@ -204,13 +203,6 @@ impl LockTable {
         }
         // Those behind it may have waited for nothing else.
         self.grant_waiters(resource);
-    }
-
-    /// Lets everybody who waits look around: the server stops.
-    pub(crate) fn wake_everybody(&self) {
-        for session in self.sessions.iter().flatten() {
-            session.handle.wake();
-        }
     }
 }
 

@@ -9,7 +9,7 @@ use crate::storage::{Direction, Lifetime, LockMode, SeekRange};
 use crate::value::Value;
 
 #[test]
-fn cancel_and_stop_end_a_wait() {
+fn cancel_and_kill_end_a_wait() {
     let jobs = Jobs::new(1..=1);
     let mut a = jobs.connect(51);
     a.get(1, UPDATE).unwrap();
@@ -20,9 +20,11 @@ fn cancel_and_stop_end_a_wait() {
         jobs.until_waiting(1);
         jobs.database.cancel(&handle);
         assert_eq!(waiter.join().unwrap(), 3617);
-        let waiter = scope.spawn(|| jobs.connect(53).get(1, UPDATE).unwrap_err().number);
+        let mut c = jobs.connect(53);
+        let handle = c.session.handle();
+        let waiter = scope.spawn(move || c.get(1, UPDATE).unwrap_err().number);
         jobs.until_waiting(1);
-        jobs.database.stop();
+        jobs.database.kill(&handle);
         assert_eq!(waiter.join().unwrap(), 596);
     });
 }
