@@ -171,16 +171,10 @@ fn normalized(conditions: &[Predicate]) -> Option<String> {
     Some(parts.join(" AND "))
 }
 
-/// A constant of the column's type; `None` for what is no constant.
+/// A constant of the column's type.
 fn filter_constant(schema: &TableSchema, column: usize, expr: &Expr) -> SqlResult<Option<Value>> {
-    let scalar = match expr {
-        Expr::Literal(written) => literal(written)?,
-        _ => return Ok(None),
-    };
-    match scalar.as_constant() {
-        None | Some(Value::Null) => Ok(None),
-        Some(constant) => {
-            value::convert(constant.clone(), scalar.ty, schema.columns[column].sql_type, None, false).map(Some)
-        }
-    }
+    let Expr::Literal(written) = expr else { return Ok(None) };
+    let scalar = literal(written)?;
+    let Some(constant) = scalar.as_constant() else { return Ok(None) };
+    value::convert(constant.clone(), scalar.ty, schema.columns[column].sql_type, None, false).map(Some)
 }

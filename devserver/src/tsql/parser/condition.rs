@@ -256,21 +256,10 @@ impl Parser<'_> {
     }
 
     fn filter_constant(&mut self) -> SqlResult<Expr> {
-        let start = self.next;
-        let expr = self.expression()?;
-        if is_filter_constant(&expr) { Ok(expr) } else { Err(self.unexpected_at(start)) }
-    }
-}
-
-/// A constant other than NULL, maybe with a sign or under a conversion.
-fn is_filter_constant(expr: &Expr) -> bool {
-    match expr {
-        Expr::Literal(literal) => *literal != Literal::Null,
-        Expr::Negative(operand) => matches!(**operand, Expr::Literal(_)),
-        Expr::Cast { attempt: false, expr, .. } | Expr::Convert { attempt: false, expr, .. } => {
-            is_filter_constant(expr)
+        match self.expression()? {
+            Expr::Literal(literal) if literal != Literal::Null => Ok(Expr::Literal(literal)),
+            _ => Err(self.unsupported("the filter of an index with anything but plain constants")),
         }
-        _ => false,
     }
 }
 

@@ -121,7 +121,7 @@ impl Parser<'_> {
         self.named_table(name)
     }
 
-    /// The alias and hints of a table. A hint in mere parentheses can stand before the alias or after it.
+    /// The alias and hints of a table. A hint in mere parentheses can stand before the alias.
     fn named_table(&mut self, name: ObjectName) -> SqlResult<TableSource> {
         if self.is_symbol(Symbol::LeftParen) {
             let hints = self.old_style_hints()?;
@@ -129,11 +129,10 @@ impl Parser<'_> {
             return Ok(TableSource::Table { name, alias, hints });
         }
         let alias = self.source_alias()?;
-        let hints = if self.is_symbol(Symbol::LeftParen) && self.table_hint_without_with().is_some() {
-            self.old_style_hint()?
-        } else {
-            self.with_table_hints()?
-        };
+        if self.is_symbol(Symbol::LeftParen) && self.table_hint_without_with().is_some() {
+            return Err(self.unsupported("a hint without WITH behind an alias"));
+        }
+        let hints = self.with_table_hints()?;
         Ok(TableSource::Table { name, alias, hints })
     }
 
@@ -144,14 +143,6 @@ impl Parser<'_> {
         let hints = self.comma_list(Self::table_hint)?;
         self.expect_symbol(Symbol::RightParen)?;
         Ok(hints)
-    }
-
-    /// `(hint)` behind the alias: there it must be one.
-    fn old_style_hint(&mut self) -> SqlResult<Vec<TableHint>> {
-        self.expect_symbol(Symbol::LeftParen)?;
-        let hint = self.table_hint()?;
-        self.expect_symbol(Symbol::RightParen)?;
-        Ok(vec![hint])
     }
 
     fn table_function(&mut self, name: ObjectName) -> SqlResult<TableSource> {
