@@ -1,7 +1,7 @@
 //! [`crate::DevServer::copy_database`]: no statement of SQL Server's does that, but what is in a copy is what a backup
 //! restored under another name has.
 
-use super::harness::{engine, errors, login, login_to, rows, run};
+use super::harness::{errors, login_to, rows, session};
 use crate::error::SqlError;
 
 const SCHEMA: &[&str] = &[
@@ -25,96 +25,84 @@ const SCHEMA: &[&str] = &[
 
 #[test]
 fn a_copy_has_all_that_is_in_the_other_and_goes_on_by_itself() {
-    let engine = engine();
-    let mut first = login(&engine, "sa", "secret");
+    let (engine, mut first) = session();
     for statement in SCHEMA {
-        assert!(errors(&mut first, statement).is_empty(), "{statement}");
+        first.check(&format!("{statement} => ok"));
     }
     engine.copy_database("readpast", "copied").unwrap();
     let mut copied = login_to(&engine, "sa", "secret", "copied");
-    assert_eq!(rows(&mut copied, "SELECT DB_NAME()"), ["ROW(String(\"copied\"))"]);
-    let all = "SELECT id, parent, n, twice FROM app.t";
-    assert_eq!(rows(&mut copied, all), ["ROW(BigInt(1), Int(7), BigInt(10), BigInt(20))"]);
-
+    copied.check(
+        "SELECT DB_NAME() => 'copied'
+         SELECT id, parent, n, twice FROM app.t => BigInt(1), 7, BigInt(10), BigInt(20)",
+    );
     // Identity values and sequences go on in both, each by itself.
     for session in [&mut copied, &mut first] {
-        let added = rows(session, "EXEC app.add_row 7; EXEC app.add_row 7");
-        assert_eq!(added, ["ROW(BigInt(2), BigInt(11), BigInt(22))", "ROW(BigInt(3), BigInt(12), BigInt(24))"]);
+        session.check(
+            "EXEC app.add_row 7; EXEC app.add_row 7
+            => BigInt(2), BigInt(11), BigInt(22) | BigInt(3), BigInt(12), BigInt(24)",
+        );
     }
-    assert_eq!(rows(&mut copied, "DELETE FROM app.t WHERE id > 1; SELECT COUNT(*) FROM app.v"), ["ROW(Int(1))"]);
-    assert_eq!(rows(&mut first, "SELECT COUNT(*) FROM app.v"), ["ROW(Int(3))"]);
-
-    // Constraints, types and permissions have come along.
-    for (statement, error) in [
-        ("INSERT INTO app.t (parent, n) VALUES (8, 1)", 547),
-        ("INSERT INTO app.t (parent, n) VALUES (7, 1000)", 547),
-        ("INSERT INTO app.t (parent, n) VALUES (7, 10)", 2601),
-        ("DECLARE @ids app.ids; INSERT INTO @ids VALUES (1), (1)", 2627),
-    ] {
-        assert_eq!(errors(&mut copied, statement).first(), Some(&error), "{statement}");
-    }
+    copied.check(
+        "DELETE FROM app.t WHERE id > 1; SELECT COUNT(*) FROM app.v => 1
+         -- Constraints, types and permissions have come along.
+         INSERT INTO app.t (parent, n) VALUES (8, 1) => error 547
+         INSERT INTO app.t (parent, n) VALUES (7, 1000) => error 547
+         INSERT INTO app.t (parent, n) VALUES (7, 10) => error 2601
+         DECLARE @ids app.ids; INSERT INTO @ids VALUES (1), (1) => error 2627",
+    );
+    first.check("SELECT COUNT(*) FROM app.v => 3");
     let mut worker = login_to(&engine, "worker", "secret-1", "copied");
-    assert_eq!(rows(&mut worker, "EXEC app.add_row 7").len(), 1);
-    assert_eq!(errors(&mut worker, all), [229]);
+    worker.check("EXEC app.add_row 7 => ok\nSELECT id FROM app.t => error 229");
 }
 
 #[test]
 fn what_changes_in_one_is_as_it_was_in_the_other() {
-    let engine = engine();
-    let mut first = login(&engine, "sa", "secret");
-    run(&mut first, "CREATE TABLE dbo.t (a int NOT NULL)");
-    run(&mut first, "CREATE PROCEDURE dbo.p AS SELECT * FROM dbo.t");
-    run(&mut first, "INSERT INTO dbo.t VALUES (1)");
+    let (engine, mut first) = session();
+    first.check(
+        "CREATE TABLE dbo.t (a int NOT NULL); INSERT INTO dbo.t VALUES (1) => ok
+         CREATE PROCEDURE dbo.p AS SELECT * FROM dbo.t => ok",
+    );
     engine.copy_database("readpast", "copied").unwrap();
     let mut copied = login_to(&engine, "sa", "secret", "copied");
     // Both have their plans, and then as many changes as each other.
     for session in [&mut first, &mut copied] {
-        assert_eq!(rows(session, "EXEC dbo.p"), ["ROW(Int(1))"]);
+        session.check("EXEC dbo.p => 1");
     }
-    run(&mut first, "ALTER TABLE dbo.t ADD b int; EXEC ('UPDATE dbo.t SET b = 2')");
-    run(&mut copied, "ALTER TABLE dbo.t ADD c int; EXEC ('UPDATE dbo.t SET c = 3')");
+    first.check("ALTER TABLE dbo.t ADD b int; EXEC ('UPDATE dbo.t SET b = 2')");
+    copied.check("ALTER TABLE dbo.t ADD c int; EXEC ('UPDATE dbo.t SET c = 3')");
     for _ in 0..2 {
-        assert_eq!(rows(&mut first, "EXEC dbo.p"), ["ROW(Int(1), Int(2))"]);
-        assert_eq!(rows(&mut copied, "EXEC dbo.p"), ["ROW(Int(1), Int(3))"]);
+        first.check("EXEC dbo.p => 1, 2");
+        copied.check("EXEC dbo.p => 1, 3");
     }
-    run(&mut copied, "DROP PROCEDURE dbo.p");
-    run(&mut copied, "DROP TABLE dbo.t");
-    assert_eq!(errors(&mut copied, "EXEC dbo.p"), [2812]);
-    assert_eq!(rows(&mut first, "EXEC dbo.p"), ["ROW(Int(1), Int(2))"]);
+    copied.check("DROP PROCEDURE dbo.p; DROP TABLE dbo.t; EXEC dbo.p => error 2812");
+    first.check("EXEC dbo.p => 1, 2");
 
     // A third one is as the first, too.
     drop(copied);
-    run(&mut first, "DROP DATABASE copied");
+    first.check("DROP DATABASE copied");
     engine.copy_database("readpast", "third").unwrap();
-    let mut third = login_to(&engine, "sa", "secret", "third");
-    run(&mut third, "ALTER TABLE dbo.t DROP COLUMN a");
+    login_to(&engine, "sa", "secret", "third").check("ALTER TABLE dbo.t DROP COLUMN a");
 }
 
 #[test]
 fn options_come_along_and_temporary_objects_do_not() {
-    let engine = engine();
-    let mut first = login(&engine, "sa", "secret");
-    run(&mut first, "ALTER DATABASE CURRENT SET READ_COMMITTED_SNAPSHOT ON");
-    run(&mut first, "CREATE TABLE #own (a int)");
+    let (engine, mut first) = session();
+    first.check("ALTER DATABASE CURRENT SET READ_COMMITTED_SNAPSHOT ON; CREATE TABLE #own (a int)");
     engine.copy_database("readpast", "copied").unwrap();
     let mut copied = login_to(&engine, "sa", "secret", "copied");
-    let snapshot = "SELECT is_read_committed_snapshot_on FROM sys.databases WHERE name = DB_NAME()";
-    assert_eq!(rows(&mut copied, snapshot), ["ROW(Bit(true))"]);
-    assert_eq!(errors(&mut copied, "SELECT * FROM #own"), [208]);
-
+    copied.check(
+        "SELECT is_read_committed_snapshot_on FROM sys.databases WHERE name = DB_NAME() => Bit(true)
+         SELECT * FROM #own => error 208
+         CREATE TABLE dbo.t (a int); INSERT INTO dbo.t VALUES (1); BEGIN TRANSACTION; UPDATE dbo.t SET a = 2 => ok",
+    );
     // Readers see the state before an open transaction instead of waiting for it.
-    run(&mut copied, "CREATE TABLE dbo.t (a int)");
-    run(&mut copied, "INSERT INTO dbo.t VALUES (1)");
-    run(&mut copied, "BEGIN TRANSACTION; UPDATE dbo.t SET a = 2");
-    let mut other = login_to(&engine, "sa", "secret", "copied");
-    assert_eq!(rows(&mut other, "SELECT a FROM dbo.t"), ["ROW(Int(1))"]);
+    login_to(&engine, "sa", "secret", "copied").check("SELECT a FROM dbo.t => 1");
 }
 
 #[test]
 fn a_database_in_use_is_not_copied() {
-    let engine = engine();
-    let mut first = login(&engine, "sa", "secret");
-    run(&mut first, "CREATE TABLE dbo.t (a int)");
+    let (engine, mut first) = session();
+    first.check("CREATE TABLE dbo.t (a int)");
     for change in [
         "INSERT INTO dbo.t VALUES (1)",
         "CREATE TABLE dbo.u (a int)",
@@ -123,10 +111,10 @@ fn a_database_in_use_is_not_copied() {
         "CREATE USER u WITHOUT LOGIN",
         "GRANT SELECT TO [public]",
     ] {
-        run(&mut first, "BEGIN TRANSACTION");
-        run(&mut first, change);
+        first.check("BEGIN TRANSACTION");
+        first.check(change);
         assert_eq!(engine.copy_database("readpast", "copied").unwrap_err().number, 3702, "{change}");
-        run(&mut first, "ROLLBACK");
+        first.check("ROLLBACK");
     }
     for (name, error) in [(String::new(), 1038), ("n".repeat(129), 103)] {
         assert_eq!(engine.copy_database("readpast", &name).unwrap_err().number, error, "{name}");
@@ -140,9 +128,8 @@ fn a_database_in_use_is_not_copied() {
 
 #[test]
 fn a_fault_of_one_database_is_none_of_its_copy() {
-    let engine = engine();
-    let mut first = login(&engine, "sa", "secret");
-    run(&mut first, "CREATE PROCEDURE dbo.p AS SELECT 1");
+    let (engine, mut first) = session();
+    first.check("CREATE PROCEDURE dbo.p AS SELECT 1");
     engine.copy_database("readpast", "Copied").unwrap();
     let mut copied = login_to(&engine, "sa", "secret", "copied");
     let error = |number| move |_| Some(SqlError::new(number, "as asked for"));
@@ -157,12 +144,11 @@ fn a_fault_of_one_database_is_none_of_its_copy() {
 
 #[test]
 fn a_dropped_database_ends_the_sessions_in_it() {
-    let engine = engine();
-    let mut first = login(&engine, "sa", "secret");
-    run(&mut first, "CREATE TABLE dbo.t (a int)");
+    let (engine, mut first) = session();
+    first.check("CREATE TABLE dbo.t (a int)");
     engine.copy_database("readpast", "copied").unwrap();
     let mut copied = login_to(&engine, "sa", "secret", "copied");
-    run(&mut copied, "BEGIN TRANSACTION; INSERT INTO dbo.t VALUES (1)");
+    copied.check("BEGIN TRANSACTION; INSERT INTO dbo.t VALUES (1)");
     assert_eq!(errors(&mut first, "DROP DATABASE copied"), [3702]);
     engine.end_database("copied").unwrap();
     assert_eq!(errors(&mut copied, "SELECT 1").len(), 1);
