@@ -27,8 +27,8 @@ fn the_catalog_shows_them() {
          SELECT allow_page_locks, optimize_for_sequential_key, no_recompute FROM options WHERE name = 'usual'
              => Bit(false), Bit(true), Bit(true)
          == rebuilding a table sets the options of its clustered index
-         -- "If the table has a clustered index, the REBUILD option rebuilds the clustered index. … All options apply to a
-         -- table with a clustered index" (docs/t-sql/statements/alter-table-transact-sql.md).
+         -- "If the table has a clustered index, the REBUILD option rebuilds the clustered index. … All options apply to
+         -- a table with a clustered index" (docs/t-sql/statements/alter-table-transact-sql.md).
          ALTER TABLE t REBUILD WITH (IGNORE_DUP_KEY = ON, ALLOW_PAGE_LOCKS = ON) => ok
          SELECT name, allow_page_locks, optimize_for_sequential_key, no_recompute FROM options ORDER BY index_id
              => 't_pk', Bit(true), Bit(false), Bit(false) | 't_k', Bit(false), Bit(false), Bit(true)

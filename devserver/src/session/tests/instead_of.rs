@@ -18,7 +18,8 @@ fn a_trigger_stands_for_the_delete() {
          CREATE TRIGGER t_after ON t AFTER DELETE AS INSERT log (what, id) SELECT 'after', id FROM deleted => ok
          == its own statement goes to the table
          DELETE t FROM t JOIN (VALUES (1), (1), (3)) AS v (id) ON v.id = t.id
-             => tokens DONEINPROC(count=2, more) | DONEINPROC(count=1, more) | DONEINPROC(count=1, more) | DONEPROC(more)
+             => tokens DONEINPROC(count=2, more) | DONEINPROC(count=1, more) | DONEINPROC(count=1, more)
+             | DONEPROC(more)
              | DONE(count=2)
          SELECT * FROM log ORDER BY what DESC, id; SELECT id FROM t => 'old', 1, 6, 2 | 'old', 3, 8, 2
              | 'after', 1, NULL, NULL | 2 | 3

@@ -34,7 +34,8 @@ fn clauses_sources_and_locks() {
              WHEN MATCHED THEN UPDATE SET n = v.n; => error 8672
          == a merge that fails leaves nothing behind
          MERGE dbo.stock AS t USING (VALUES ('a', 7), ('z', -1)) AS v (sku, n) ON t.sku = v.sku
-             WHEN MATCHED THEN UPDATE SET n = v.n WHEN NOT MATCHED THEN INSERT (sku, n) VALUES (v.sku, v.n); => error 547
+             WHEN MATCHED THEN UPDATE SET n = v.n WHEN NOT MATCHED THEN INSERT (sku, n) VALUES (v.sku, v.n);
+             => error 547
          MERGE dbo.stock AS t USING (VALUES ('a', 7), ('z', 1), ('z', 2)) AS v (sku, n) ON t.sku = v.sku
              WHEN MATCHED THEN UPDATE SET n = v.n WHEN NOT MATCHED THEN INSERT (sku, n) VALUES (sku, v.n); => error 2627
          SELECT SUM(n) FROM dbo.stock => 6

@@ -11,8 +11,8 @@ fn the_version_has_the_form_that_clients_take_apart() {
     check(
         "SELECT LEFT(@@VERSION, 50) => 'Microsoft SQL Server 2022 (RTM) - 16.0.1000.6 (X64'
          SELECT LEN(@@VERSION) - LEN(REPLACE(@@VERSION, NCHAR(10), '')) => 3
-         SELECT 1 WHERE CHARINDEX(N' - ' + CAST(SERVERPROPERTY('ProductVersion') AS nvarchar(128)) + N' (', @@VERSION) > 0
-             AND CHARINDEX('readpast dev server', @@VERSION) > 0 => 1",
+         SELECT 1 WHERE CHARINDEX(N' - ' + CAST(SERVERPROPERTY('ProductVersion') AS nvarchar(128)) + N' (', @@VERSION)
+             > 0 AND CHARINDEX('readpast dev server', @@VERSION) > 0 => 1",
     );
 }
 

@@ -245,8 +245,8 @@ fn dates_are_moved_and_counted() {
          -- docs/t-sql/functions/dateadd-transact-sql.md, examples A and B
          DECLARE @d datetime2 = '2007-01-01 13:10:10.1111111';
              SELECT CAST(DATEADD(year, 1, @d) AS varchar(40)), CAST(DATEADD(month, 13, @d) AS varchar(40)),
-             CAST(DATEADD(week, 5, @d) AS varchar(20)), CAST(DATEADD(hour, 23, @d) AS varchar(20))
-             => '2008-01-01 13:10:10.1111111', '2008-02-01 13:10:10.1111111', '2007-02-05 13:10:10.', '2007-01-02 12:10:10.'
+             CAST(DATEADD(week, 5, @d) AS varchar(16)), CAST(DATEADD(hour, 23, @d) AS varchar(16))
+             => '2008-01-01 13:10:10.1111111', '2008-02-01 13:10:10.1111111', '2007-02-05 13:10', '2007-01-02 12:10'
          DECLARE @d datetime2 = '2007-01-01 13:10:10.1111111';
              SELECT CAST(DATEADD(minute, -11, @d) AS varchar(40)), CAST(DATEADD(second, 59, @d) AS varchar(40)),
              CAST(DATEADD(millisecond, 1, @d) AS varchar(40))
