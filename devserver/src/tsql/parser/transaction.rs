@@ -25,7 +25,13 @@ impl Parser<'_> {
             return Err(self.unexpected());
         }
         if verb == "COMMIT" && self.is("WITH") && self.is_symbol_ahead(1, Symbol::LeftParen) {
-            return Err(self.unsupported("options of COMMIT"));
+            // When the log is written changes nothing here: there is none.
+            self.advance();
+            self.parenthesised_list(|p| {
+                p.expect("DELAYED_DURABILITY")?;
+                p.expect_symbol(Symbol::Equal)?;
+                p.on_or_off()
+            })?;
         }
         match (verb.as_str(), name) {
             ("COMMIT", _) => Ok(StatementKind::CommitTransaction),

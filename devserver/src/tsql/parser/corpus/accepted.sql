@@ -574,3 +574,5 @@ GO
 SELECT NEXT VALUE FOR a.s OVER (ORDER BY a)
 GO
 SELECT c.precision, precision AS precision FROM sys.columns c
+GO
+IF @@TRANCOUNT > 0 COMMIT TRAN WITH (DELAYED_DURABILITY = ON)
