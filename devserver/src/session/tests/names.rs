@@ -15,19 +15,16 @@ use crate::session::tests::harness::{errors, login, ok, rows, session, until_one
 fn two() -> (Arc<Engine>, Session, Session) {
     let (engine, mut a) = session();
     let mut b = login(&engine, "sa", "secret");
-    ok(&mut b, "SET LOCK_TIMEOUT 0");
-    ok(&mut a, "CREATE TABLE t (id int PRIMARY KEY, n int); INSERT t VALUES (1, 1)");
-    for module in [
-        "CREATE PROCEDURE p AS SELECT 'old'",
-        "CREATE VIEW v AS SELECT id FROM t",
-        "CREATE FUNCTION f() RETURNS int AS BEGIN RETURN 1 END",
-        "CREATE TRIGGER tr ON t AFTER DELETE AS RETURN",
-        "CREATE SEQUENCE q AS int START WITH 1",
-        "CREATE TYPE y AS TABLE (a int)",
-        "CREATE SCHEMA x",
-    ] {
-        ok(&mut a, module);
-    }
+    b.check("SET LOCK_TIMEOUT 0");
+    a.check(
+        "CREATE TABLE t (id int PRIMARY KEY, n int); INSERT t VALUES (1, 1) => ok
+         CREATE PROCEDURE p AS SELECT 'old' => ok
+         CREATE VIEW v AS SELECT id FROM t => ok
+         CREATE FUNCTION f() RETURNS int AS BEGIN RETURN 1 END => ok
+         CREATE TRIGGER tr ON t AFTER DELETE AS RETURN => ok
+         CREATE SEQUENCE q AS int START WITH 1; CREATE TYPE y AS TABLE (a int) => ok
+         CREATE SCHEMA x => ok",
+    );
     (engine, a, b)
 }
 
@@ -126,18 +123,17 @@ fn what_names_something_that_another_session_creates_waits() {
 #[test]
 fn the_plans_of_the_transaction_are_its_own() {
     let (_e, mut a, mut b) = two();
-    ok(&mut a, "BEGIN TRAN");
-    ok(&mut a, "ALTER VIEW v AS SELECT n + 10 AS id FROM t");
-    assert_eq!(rows(&mut a, "SELECT id FROM v"), ["ROW(Int(11))"]);
-    ok(&mut a, "ALTER PROCEDURE p AS SELECT 'new'");
-    assert_eq!(rows(&mut a, "EXEC p"), ["ROW(String(\"new\"))"]);
-    for statement in ["SELECT id FROM v", "EXEC p"] {
-        assert_eq!(errors(&mut b, statement), [1222]);
-    }
-    ok(&mut a, "ROLLBACK");
+    a.check(
+        "BEGIN TRAN => ok
+         ALTER VIEW v AS SELECT n + 10 AS id FROM t => ok
+         SELECT id FROM v => 11
+         ALTER PROCEDURE p AS SELECT 'new' => ok
+         EXEC p => 'new'",
+    );
+    b.check("SELECT id FROM v => error 1222\nEXEC p => error 1222");
+    a.check("ROLLBACK");
     for session in [&mut a, &mut b] {
-        assert_eq!(rows(session, "SELECT id FROM v"), ["ROW(Int(1))"]);
-        assert_eq!(rows(session, "EXEC p"), ["ROW(String(\"old\"))"]);
+        session.check("SELECT id FROM v => 1\nEXEC p => 'old'");
     }
 }
 
