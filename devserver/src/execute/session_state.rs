@@ -15,6 +15,8 @@ use crate::tsql::ast::IsolationLevel;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     pub no_count: bool,
+    /// SET NOEXEC ON: batches are compiled, and nothing in them is done until it is OFF again.
+    pub no_exec: bool,
     /// SET FMTONLY ON: statements say of which columns their results are, and do nothing.
     pub format_only: bool,
     pub xact_abort: bool,
@@ -30,6 +32,7 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             no_count: false,
+            no_exec: false,
             format_only: false,
             xact_abort: false,
             isolation: IsolationLevel::ReadCommitted,

@@ -8,7 +8,7 @@ use crate::plan::cached_plan::CachedPlan;
 use crate::plan::cursor::CursorStep;
 use crate::plan::declarations::Declarations;
 use crate::storage::TableSchema;
-use crate::tsql::ast::{Ident, ObjectName, StatementKind};
+use crate::tsql::ast::{Ident, ObjectName, SessionOption, StatementKind};
 use crate::value::SqlType;
 
 /// A batch, procedure body or dynamic text, ready to run.
@@ -111,6 +111,14 @@ pub enum ArgumentSource {
     Variable { place: usize, ty: SqlType, output: bool },
     Table { place: usize, ty: VariableType },
     Default,
+}
+
+impl Step {
+    /// `SET NOEXEC OFF`, the one statement that is done while NOEXEC is ON; inside of no other statement.
+    pub fn ends_no_exec(&self) -> bool {
+        let StepKind::Other(statement) = &self.kind else { return false };
+        matches!(&**statement, StatementKind::SetOptions { options, on: false } if options.contains(&SessionOption::NoExec))
+    }
 }
 
 /// A function's body with its plans, all made under one version of the catalog.

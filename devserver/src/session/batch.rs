@@ -66,6 +66,9 @@ impl Session {
         if self.is_cancelled() {
             return self.fail(cancelled(), Origin::Statement, activation, line, out);
         }
+        if self.state.options.no_exec && !step.ends_no_exec() {
+            return Ok(Control::Next);
+        }
         if self.state.options.format_only
             && let Some(result) = self.format_only(step, compiled, activation, out)
         {

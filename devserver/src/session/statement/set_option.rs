@@ -12,6 +12,7 @@ impl Session {
         match option {
             SessionOption::NoCount => options.no_count = on,
             SessionOption::FmtOnly => options.format_only = on,
+            SessionOption::NoExec => options.no_exec = on,
             SessionOption::XactAbort => options.xact_abort = on,
             // With ANSI_WARNINGS ON, which it always is, ARITHABORT changes no result.
             SessionOption::ArithAbort => options.arith_abort = on,

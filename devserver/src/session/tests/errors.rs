@@ -168,3 +168,22 @@ fn a_change_that_was_taken_back_says_so() {
         assert_eq!(answer.contains("The statement has been terminated."), says_so, "{sql}: {answer}");
     }
 }
+
+/// How scripts for clients that go on after an error end themselves. Source:
+/// docs/t-sql/statements/set-noexec-transact-sql.md.
+#[test]
+fn under_noexec_batches_are_compiled_and_nothing_is_done() {
+    check(
+        "CREATE TABLE t (a int NOT NULL) => ok
+         IF @@ERROR <> 0 SET NOEXEC ON => ok
+         INSERT t VALUES (1) => ok
+         THROW 50001, 'no', 1 => error 50001
+         IF @@ERROR <> 0 SET NOEXEC ON => ok
+         INSERT t VALUES (2) => none
+         CREATE PROCEDURE p AS SELECT 1 => none
+         THROW 50002, 'no', 1 => none
+         SELECT FROM => error 156
+         SELECT 1; SET NOEXEC OFF; SELECT 2 => 2
+         SELECT COUNT(*), OBJECT_ID('p') FROM t => 1, NULL",
+    );
+}

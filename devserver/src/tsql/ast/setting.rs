@@ -9,6 +9,7 @@ pub enum SessionOption {
     ArithAbort,
     CursorCloseOnCommit,
     FmtOnly,
+    NoExec,
     /// One that is always ON or always OFF here.
     Fixed(&'static str, bool),
 }

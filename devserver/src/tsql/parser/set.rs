@@ -140,7 +140,7 @@ impl Parser<'_> {
             "FMTONLY" => SessionOption::FmtOnly,
             "FORCEPLAN" => SessionOption::Fixed("FORCEPLAN", false),
             "IMPLICIT_TRANSACTIONS" => SessionOption::Fixed("IMPLICIT_TRANSACTIONS", false),
-            "NOEXEC" => SessionOption::Fixed("NOEXEC", false),
+            "NOEXEC" => SessionOption::NoExec,
             "NUMERIC_ROUNDABORT" => SessionOption::Fixed("NUMERIC_ROUNDABORT", false),
             "PARSEONLY" => SessionOption::Fixed("PARSEONLY", false),
             "QUOTED_IDENTIFIER" => SessionOption::Fixed("QUOTED_IDENTIFIER", true),
