@@ -240,7 +240,11 @@ impl<'a> Binder<'a> {
 
     /// The expression of a column's default.
     pub fn bind_default(&mut self, expr: &Expr) -> SqlResult<Scalar> {
-        self.without_next_value(|binder| binder.forbidding_subqueries(|binder| binder.bind_expr(expr)))
+        // Where the statement itself must not take a value, a default still may.
+        let next_values = self.next_values;
+        let scalar = self.forbidding_subqueries(|binder| binder.bind_expr(expr));
+        self.next_values = next_values;
+        scalar
     }
 
     /// The condition of a CHECK.

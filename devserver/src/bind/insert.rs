@@ -7,7 +7,7 @@ use crate::bind::binder::Binder;
 use crate::bind::conversion::{check_variant, column_types, foreign_text, implicit};
 use crate::bind::foreign_key::Changes;
 use crate::bind::insert_target::{count_mismatch, explicit_row_version, identity_not_given};
-use crate::bind::next_value_forbidden::next_value_here;
+use crate::bind::next_value_forbidden::{next_value_here, takes_next_value};
 use crate::bind::output_clause::reads_columns;
 use crate::bind::type_name::system_type;
 use crate::error::{SqlError, SqlResult};
@@ -83,7 +83,7 @@ impl Binder<'_> {
         if insert.columns.is_none() && self.takes_identity(&target.table) {
             return Err(identity_not_given(&target.table.schema));
         }
-        self.check_next_values(insert)?;
+        self.check_next_values(insert, &target)?;
         if matches!(rows, InsertRows::Execute) && !insert.output.is_empty() {
             return Err(SqlError::new(483, "The OUTPUT clause cannot be used in an INSERT...EXEC statement."));
         }
@@ -98,14 +98,22 @@ impl Binder<'_> {
         Ok(InsertPlan { target, rows, limit, hints, foreign_keys, output })
     }
 
-    /// A limited INSERT takes no value from a sequence.
-    fn check_next_values(&self, insert: &Insert) -> SqlResult<()> {
+    /// A limited INSERT takes no value from a sequence, not even by a default.
+    fn check_next_values(&self, insert: &Insert, target: &InsertTarget) -> SqlResult<()> {
         let limits_query = |query: &Query| {
             query.offset.is_some() || matches!(&query.body, QueryBody::Select(select) if select.top.is_some())
         };
         let is_limited =
             insert.top.is_some() || matches!(&insert.source, InsertSource::Query(query) if limits_query(query));
-        if is_limited && self.next_values.all > 0 { Err(next_value_here()) } else { Ok(()) }
+        if !is_limited {
+            return Ok(());
+        }
+        let mut defaults = target.rules.defaults.iter().enumerate();
+        let takes_one = self.next_values.all > 0
+            || defaults.any(|(ordinal, default)| {
+                !target.ordinals.contains(&ordinal) && default.as_ref().is_some_and(takes_next_value)
+            });
+        if takes_one { Err(next_value_here()) } else { Ok(()) }
     }
 
     fn bind_insert_values(&mut self, rows: &[Vec<NewValue>], target: &InsertTarget) -> SqlResult<InsertRows> {

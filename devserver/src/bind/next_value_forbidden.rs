@@ -1,5 +1,5 @@
 //! Refuses NEXT VALUE FOR where it is not clear how many values a statement takes from the sequence: in WHERE and its
-//! like, in defaults, in what is nested or conditional, beside DISTINCT, TOP, or ORDER BY without OVER. SQL Server has an error for
+//! like, in what is nested or conditional, beside DISTINCT, TOP, or ORDER BY without OVER. SQL Server has an error for
 //! each (11719 to 11742).
 //!
 //! Source: "NEXT VALUE FOR", limitations and restrictions (MicrosoftDocs/sql-docs,
@@ -7,6 +7,7 @@
 
 use crate::bind::binder::Binder;
 use crate::error::{SqlError, SqlResult};
+use crate::plan::scalar::{Node, Scalar};
 
 impl Binder<'_> {
     /// Binds what must not contain NEXT VALUE FOR.
@@ -19,4 +20,10 @@ impl Binder<'_> {
 
 pub fn next_value_here() -> SqlError {
     SqlError::not_supported("NEXT VALUE FOR in this place")
+}
+
+pub fn takes_next_value(scalar: &Scalar) -> bool {
+    let mut found = false;
+    scalar.visit(&mut |node| found |= matches!(node, Node::NextValue(_)));
+    found
 }

@@ -12,5 +12,5 @@ pub mod ast;
 mod lexer;
 mod parser;
 
-pub use lexer::scan::{check_name, has_group_behind, mentions};
+pub use lexer::scan::{check_name, has_group_behind, mentions, sequences};
 pub use parser::{parse_expression, parse_parameter_list, parse_predicate, parse_request};

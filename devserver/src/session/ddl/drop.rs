@@ -61,6 +61,9 @@ impl Session {
             return if if_exists { Ok(()) } else { Err(missing()) };
         };
         self.check_alter_object(object.id(), object.schema(), missing())?;
+        if let Object::Sequence(_) = &object {
+            self.check_no_default_takes(name, &object)?;
+        }
         let undo = self.database.catalog.write().remove_object(object.schema(), object.name());
         if let Some(undo) = undo {
             self.keep_undo(undo);

@@ -3,12 +3,38 @@
 use std::sync::Arc;
 
 use crate::bind::name::{display_name, invalid_object};
+use crate::catalog::catalog::DBO;
 use crate::catalog::object::Object;
 use crate::error::{SqlError, SqlResult};
 use crate::session::client_session::Session;
+use crate::storage::fold;
 use crate::tsql::ast::{Creation, ObjectName};
+use crate::tsql::sequences;
 
 impl Session {
+    /// 3729 where a DEFAULT takes values of the sequence.
+    pub(crate) fn check_no_default_takes(&self, name: &ObjectName, sequence: &Object) -> SqlResult<()> {
+        let (schema, wanted) = (fold(sequence.schema()), fold(sequence.name()));
+        for table in self.database.storage.latch().tables() {
+            let mut defaults = table.columns.iter().filter_map(|column| column.default.as_ref());
+            let taker = defaults.find(|default| {
+                sequences(&default.text).iter().any(|(named, sequence)| {
+                    let is_there = match named {
+                        Some(named) => *named == schema,
+                        None => schema == DBO || schema == fold(&table.schema),
+                    };
+                    is_there && *sequence == wanted
+                })
+            });
+            if let Some(taker) = taker {
+                let (name, by) = (display_name(name), &taker.name);
+                let message = format!("Cannot DROP SEQUENCE '{name}' because it is being referenced by object '{by}'.");
+                return Err(SqlError::new(3729, message));
+            }
+        }
+        Ok(())
+    }
+
     /// What a CREATE or ALTER puts a new module in the place of; `None` for a new name, which is free. `of_kind`: the
     /// object, if it is of the statement's kind.
     pub(crate) fn replaced<T>(

@@ -36,6 +36,29 @@ pub fn mentions(text: &str, name: &str) -> bool {
         .is_ok_and(|tokens| tokens.iter().any(|token| name_of(text, token).is_some_and(|found| found == name)))
 }
 
+/// The sequences whose values a piece of T-SQL takes (`NEXT VALUE FOR schema.name`): schema, if it is named, and name.
+pub fn sequences(text: &str) -> Vec<(Option<String>, String)> {
+    let tokens = tokenize(text).unwrap_or_default();
+    let word = |token: &Token, word: &str| text[token.start..token.end].eq_ignore_ascii_case(word);
+    let mut found = Vec::new();
+    for (place, three) in tokens.windows(3).enumerate() {
+        if !(word(&three[0], "NEXT") && word(&three[1], "VALUE") && word(&three[2], "FOR")) {
+            continue;
+        }
+        let mut parts = Vec::new();
+        for pair in tokens[place + 3..].chunks(2) {
+            parts.extend(name_of(text, &pair[0]));
+            if pair.get(1).is_none_or(|token| token.kind != TokenKind::Symbol(Symbol::Dot)) {
+                break;
+            }
+        }
+        if let Some(name) = parts.pop() {
+            found.push((parts.pop(), name));
+        }
+    }
+    found
+}
+
 /// Whether a parenthesis opens directly behind a word in a piece of T-SQL.
 pub fn has_group_behind(text: &str, word: &str) -> bool {
     tokenize(text).is_ok_and(|tokens| {
