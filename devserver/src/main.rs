@@ -25,6 +25,7 @@ Options:
                     client that wants it                                        [default: on]
   --version YEAR    SQL Server 2016, 2017, 2019, 2022 or 2025: refuse what is newer; without YEAR: print the program's
                     version                                                     [default: 2022]
+  --edition NAME    enterprise, standard or express: the latter two build no index online
                                                                                 [default: enterprise]
   --azure           be Azure SQL Database, as far as it differs from SQL Server
   --log-sql         print every request to standard error, as T-SQL, with its session's number
@@ -100,6 +101,17 @@ fn parse(arguments: &[String]) -> Result<Builder, String> {
                 chosen = Some(option);
                 builder
             }
+            "--edition" => {
+                // EngineEdition of SERVERPROPERTY.
+                product.engine_edition = match value()? {
+                    "standard" => 2,
+                    "enterprise" => 3,
+                    "express" => 4,
+                    other => return Err(must_be("enterprise, standard or express", other)),
+                };
+                chosen = Some(option);
+                builder
+            }
             _ => return Err(format!("{option} is not an option")),
         };
     }
@@ -155,12 +167,12 @@ mod tests {
         assert_eq!(message_for(&["--port"]).unwrap(), "--port needs a value");
         assert_eq!(message_for(&["--port", "x"]).unwrap(), "--port must be 0 to 65535, not x");
         assert_eq!(message_for(&["--tls", "maybe"]).unwrap(), "--tls must be on or off, not maybe");
-        assert_eq!(message_for(&["--version", "2019"]), None);
+        assert_eq!(message_for(&["--version", "2019", "--edition", "express"]), None);
         assert_eq!(
-            message_for(&["--version", "2014"]).unwrap(),
-            "--version must be 2016, 2017, 2019, 2022 or 2025, not 2014"
+            message_for(&["--edition", "web"]).unwrap(),
+            "--edition must be enterprise, standard or express, not web"
         );
-        for arguments in [["--azure", "--version", "2019"], ["--version", "2019", "--azure"]] {
+        for arguments in [["--azure", "--version", "2019"], ["--edition", "express", "--azure"]] {
             assert!(message_for(&arguments).unwrap().ends_with(" does not go with --azure"));
         }
     }

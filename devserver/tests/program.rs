@@ -22,9 +22,18 @@ fn help_says_what_it_is_and_names_every_option() {
     assert!(output.status.success());
     let help = text(&output.stdout);
     assert!(help.contains("It is not SQL Server"), "{help}");
-    for option in
-        ["--port", "--database", "--user", "--password", "--tls", "--azure", "--log-sql", "--help", "--version"]
-    {
+    for option in [
+        "--port",
+        "--database",
+        "--user",
+        "--password",
+        "--tls",
+        "--edition",
+        "--azure",
+        "--log-sql",
+        "--help",
+        "--version",
+    ] {
         assert!(help.contains(option), "{option} in {help}");
     }
     assert!(text(&run(&["--version"]).stdout).starts_with("readpast-devserver "));
@@ -78,6 +87,8 @@ async fn it_serves_the_user_it_was_given_and_ends_at_sigterm() {
         "--log-sql",
         "--version",
         "2017",
+        "--edition",
+        "express",
     ];
     let child = program().args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     let mut server = Running(child);
@@ -91,9 +102,9 @@ async fn it_serves_the_user_it_was_given_and_ends_at_sigterm() {
     let row = client.query("SELECT SUSER_SNAME() + N' ' + DB_NAME() + @P1", &[&"!"]).await.unwrap();
     let row = row.into_row().await.unwrap().expect("a row");
     assert_eq!(row.get(0), Some("ann work!"));
-    let row = client.query("SELECT LEFT(@@VERSION, 25)", &[]).await.unwrap();
+    let row = client.query("SELECT LEFT(@@VERSION, 25), SERVERPROPERTY('EngineEdition')", &[]).await.unwrap();
     let row = row.into_row().await.unwrap().expect("a row");
-    assert_eq!(row.get(0), Some("Microsoft SQL Server 2017"));
+    assert_eq!((row.get(0), row.get(1)), (Some("Microsoft SQL Server 2017"), Some(4_i32)));
     client.simple_query("CREATE TABLE dbo.t (id int)").await.expect("the login may do everything");
 
     let killed = Command::new("kill").arg(server.0.id().to_string()).status().expect("kill");

@@ -15,7 +15,6 @@ use crate::plan::declarations::Declarations;
 use crate::plan::trigger::TriggerTarget;
 use crate::storage::{Latch, Looks, TableSchema};
 use crate::tsql::ast::{StatementKind, TriggerEvent};
-use crate::value::SqlType;
 
 /// What binding needs to know of the world.
 #[derive(Clone, Copy)]
@@ -62,9 +61,6 @@ impl<'a> Surroundings<'a> {
         let Surroundings { latch, state, calls, .. } = self;
         let mut binder = self.binder(declarations);
         let plan = bind_source(&mut binder, &cached.source)?;
-        if plan.client_columns().into_iter().flatten().any(|column| column.ty == SqlType::Variant) {
-            return Err(SqlError::not_supported("a sql_variant in a result; CAST gives it a type"));
-        }
         let triggers = bind_fired_triggers(&binder, &plan)?;
         let bound = Arc::new(BoundPlan {
             plan,

@@ -27,7 +27,7 @@ pub const TEMPDB_NAME: &str = "tempdb";
 pub struct Product {
     /// `ProductMajorVersion`: 13 is SQL Server 2016, 14 is 2017, 15 is 2019, 16 is 2022, 17 is 2025.
     pub major_version: u8,
-    /// `EngineEdition`: 3 is Enterprise or Developer, 5 Azure SQL Database.
+    /// `EngineEdition`: 2 is Standard, 3 Enterprise or Developer, 4 Express.
     pub engine_edition: u8,
     /// `ServiceObjective` of the databases in Azure SQL Database, such as `S0`.
     pub service_objective: &'static str,
@@ -48,6 +48,12 @@ impl Product {
 
     pub fn is_azure(self) -> bool {
         self.engine_edition == Product::AZURE_SQL_DATABASE.engine_edition
+    }
+
+    /// Not in Standard and Express Edition. Source: "Editions and supported features of SQL Server 2022", "Online index
+    /// create and rebuild" (MicrosoftDocs/sql-docs, docs/sql-server/editions-and-components-of-sql-server-2022.md).
+    pub(crate) fn builds_indexes_online(self) -> bool {
+        !matches!(self.engine_edition, 2 | 4)
     }
 
     /// Source: "ALTER DATABASE compatibility level", the table of supported values (MicrosoftDocs/sql-docs,

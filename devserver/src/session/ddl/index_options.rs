@@ -1,4 +1,4 @@
-//! Index options that the version of SQL Server does not have, or that are not known here.
+//! Index options that the version or the edition of SQL Server does not have.
 
 use crate::catalog::server::Product;
 use crate::error::{SqlError, SqlResult};
@@ -50,11 +50,18 @@ fn check_new(options: &[IndexOption], product: Product) -> SqlResult<()> {
     check(options, product)
 }
 
-/// Source: "CREATE INDEX" (MicrosoftDocs/sql-docs, docs/t-sql/statements/create-index-transact-sql.md),
-/// OPTIMIZE_FOR_SEQUENTIAL_KEY (from SQL Server 2019 on).
+/// Sources: "CREATE INDEX" (MicrosoftDocs/sql-docs, docs/t-sql/statements/create-index-transact-sql.md),
+/// OPTIMIZE_FOR_SEQUENTIAL_KEY (from SQL Server 2019 on) and ONLINE; 1712:
+/// docs/relational-databases/errors-events/database-engine-events-and-errors-1000-to-1999.md.
 fn check(options: &[IndexOption], product: Product) -> SqlResult<()> {
     if options.iter().any(|option| matches!(option, IndexOption::OptimizeForSequentialKey(_))) {
         product.check_has(15, "OPTIMIZE_FOR_SEQUENTIAL_KEY")?;
+    }
+    if is_online(options) && !product.builds_indexes_online() {
+        return Err(SqlError::new(
+            1712,
+            "Online index operations can only be performed in Enterprise edition of SQL Server.",
+        ));
     }
     Ok(())
 }

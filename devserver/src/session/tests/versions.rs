@@ -111,3 +111,21 @@ fn truncation_names_the_column_from_level_150_on() {
          ALTER DATABASE CURRENT SET COMPATIBILITY_LEVEL = 150; INSERT t VALUES ('abc') => error 2628",
     );
 }
+
+// Sources: "CREATE INDEX", ONLINE, docs/t-sql/statements/; 1712:
+// docs/relational-databases/errors-events/database-engine-events-and-errors-1000-to-1999.md; "Editions and supported
+// features of SQL Server 2022", docs/sql-server/editions-and-components-of-sql-server-2022.md.
+#[test]
+fn only_some_editions_build_indexes_online() {
+    for (engine_edition, expected) in [(2, "error 1712"), (3, "ok"), (4, "error 1712"), (5, "ok")] {
+        of(Product { engine_edition, ..Product::default() }).1.check(&format!(
+            "CREATE TABLE t (a int NOT NULL, b int); CREATE INDEX i ON t (b) => ok
+             CREATE INDEX j ON t (a) WITH (ONLINE = ON) => {expected}
+             ALTER TABLE t ADD CONSTRAINT pk PRIMARY KEY (a) WITH (ONLINE = ON) => {expected}
+             CREATE INDEX k ON t (a) WITH (ONLINE = OFF) => ok
+             ALTER TABLE t ALTER COLUMN b bigint WITH (ONLINE = ON) => error 59000
+             CREATE TABLE u (a int PRIMARY KEY WITH (ONLINE = ON)) => error 59000
+             CREATE TABLE #t (a int); CREATE INDEX i ON #t (a) WITH (ONLINE = ON) => error 59000"
+        ));
+    }
+}

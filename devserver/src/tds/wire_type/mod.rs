@@ -12,6 +12,7 @@ pub mod number;
 pub mod read;
 #[cfg(test)]
 mod tests;
+mod variant;
 pub mod write;
 
 pub use number::TABLE_TYPE;

@@ -6,6 +6,11 @@ pub(super) const NULL_TYPE: u8 = 0x1F;
 pub(in crate::tds) const IMAGE: u8 = 0x22;
 pub(in crate::tds) const TEXT: u8 = 0x23;
 pub(in crate::tds) const NTEXT: u8 = 0x63;
+pub(super) const INT1: u8 = 0x30;
+pub(super) const BIT: u8 = 0x32;
+pub(super) const INT2: u8 = 0x34;
+pub(super) const INT4: u8 = 0x38;
+pub(super) const INT8: u8 = 0x7F;
 pub(super) const GUID: u8 = 0x24;
 pub(super) const INT_N: u8 = 0x26;
 pub(super) const DATE_N: u8 = 0x28;
@@ -16,6 +21,7 @@ pub(super) const BIT_N: u8 = 0x68;
 pub(super) const DECIMAL_N: u8 = 0x6A;
 pub(super) const NUMERIC_N: u8 = 0x6C;
 pub(super) const FLOAT_N: u8 = 0x6D;
+pub(super) const VARIANT: u8 = 0x62;
 pub(super) const DATETIME_N: u8 = 0x6F;
 pub(super) const BIG_VARBINARY: u8 = 0xA5;
 pub(super) const BIG_VARCHAR: u8 = 0xA7;
@@ -32,6 +38,9 @@ pub(super) const MAX_LENGTH: u16 = 0xFFFF;
 
 /// The longest value of a type that is not `(max)`, in bytes.
 pub(super) const LONGEST_LIMITED: u16 = 8000;
+
+/// The longest `sql_variant`: 8,000 bytes, and what they are.
+pub(super) const VARIANT_LENGTH: u32 = 8_009;
 
 /// The length of a NULL among values with two bytes of length.
 pub(super) const NULL_LENGTH: u16 = 0xFFFF;

@@ -4,8 +4,10 @@ use crate::tds::packet::put_utf16;
 use crate::tds::wire_type::number::{
     BIG_BINARY, BIG_CHAR, BIG_VARBINARY, BIG_VARCHAR, BIT_N, DATE_N, DATETIME_N, DATETIME2_N, DATETIMEOFFSET_N,
     FLOAT_N, GUID, IMAGE, INT_N, LONGEST_LIMITED, MAX_LENGTH, NCHAR, NTEXT, NULL_LENGTH, NVARCHAR, PLP_NULL,
-    ROWVERSION_USER_TYPE, TEXT, TEXT_POINTER, TEXT_TIMESTAMP, THIRD_CENTISECONDS_PER_DAY, TIME_N, decimal_type_byte,
+    ROWVERSION_USER_TYPE, TEXT, TEXT_POINTER, TEXT_TIMESTAMP, THIRD_CENTISECONDS_PER_DAY, TIME_N, VARIANT,
+    VARIANT_LENGTH, decimal_type_byte,
 };
+use crate::tds::wire_type::variant::put_variant;
 use crate::value::datetime::DAY_1900;
 use crate::value::types::time_bytes;
 use crate::value::{Collation, Decimal, Length, SqlType, Ticks, Value, codepage};
@@ -44,7 +46,10 @@ pub fn put_column_type(out: &mut Vec<u8>, sql_type: SqlType, collation: Collatio
         SqlType::Text => put_large_type(out, TEXT, i32::MAX, Some(collation)),
         SqlType::NText => put_large_type(out, NTEXT, i32::MAX - 1, Some(collation)),
         SqlType::Image => put_large_type(out, IMAGE, i32::MAX, None),
-        SqlType::Variant => unreachable!("a result with a sql_variant is refused"),
+        SqlType::Variant => {
+            out.push(VARIANT);
+            out.extend_from_slice(&VARIANT_LENGTH.to_le_bytes());
+        }
     }
 }
 
@@ -130,6 +135,7 @@ pub fn put_value(out: &mut Vec<u8>, sql_type: SqlType, value: &Value) {
             put_utf16(out, text);
         }),
         (SqlType::Image, Value::Bytes(bytes)) => put_large(out, |out| out.extend_from_slice(bytes)),
+        (SqlType::Variant, Value::Variant(variant)) => put_variant(out, variant),
         _ => {
             debug_assert!(matches!(value, Value::Null), "{value:?} is not a value of {sql_type:?}");
             put_null(out, sql_type);
@@ -149,6 +155,7 @@ fn put_null(out: &mut Vec<u8>, sql_type: SqlType) {
         | SqlType::Binary(_)
         | SqlType::VarBinary(_)
         | SqlType::RowVersion => out.extend_from_slice(&NULL_LENGTH.to_le_bytes()),
+        SqlType::Variant => out.extend_from_slice(&0_u32.to_le_bytes()),
         _ => out.push(0),
     }
 }
