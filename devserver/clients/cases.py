@@ -347,27 +347,6 @@ def case_a_pooled_connection_is_reset(driver):
         connection.close()
 
 
-def case_bulk_load(driver):
-    """By the client's own way."""
-    connection = driver.connect()
-    driver.results(connection, "DROP TABLE IF EXISTS dbo.loaded; CREATE TABLE dbo.loaded (id int NOT NULL PRIMARY KEY, s nvarchar(50) NULL)")
-    rows = [(1, "a"), (2, None), (3, "😀")]
-    if driver.name == "pymssql":
-        connection.bulk_copy("dbo.loaded", rows)
-    elif driver.name == "python-tds":
-        from pytds import Column, tds_types
-
-        columns = [Column("id", type=tds_types.IntType()), Column("s", type=tds_types.NVarCharType(50))]
-        connection.cursor().copy_to(data=rows, table_or_view="loaded", columns=columns, schema="dbo")
-    else:
-        connection.cursor().bulkcopy("dbo.loaded", rows)
-    expect(driver.rows(connection, "SELECT id, s FROM dbo.loaded ORDER BY id"), rows)
-    connection.close()
-    connection = driver.connect()
-    driver.results(connection, "DROP TABLE dbo.loaded")
-    connection.close()
-
-
 def case_a_foreign_producer_and_worker(driver):
     """readpast's own scripts, and its queue through EXEC: enqueue, claim, finish."""
     connection = driver.connect()

@@ -218,20 +218,6 @@ const cases = {
     expect(sets, [[[null, -1, 0]]]);
   },
 
-  async "bulk load"(connection) {
-    await batch(connection, "DROP TABLE IF EXISTS dbo.loaded; CREATE TABLE dbo.loaded (id int NOT NULL PRIMARY KEY, s nvarchar(50) NULL)");
-    const rows = [[1, "a"], [2, null], [3, "😀"]];
-    const error = await new Promise((resolve) => {
-      const load = connection.newBulkLoad("dbo.loaded", (error) => resolve(error));
-      load.addColumn("id", TYPES.Int, { nullable: false });
-      load.addColumn("s", TYPES.NVarChar, { length: 50, nullable: true });
-      connection.execBulkLoad(load, rows);
-    });
-    if (error) throw error;
-    expect((await batch(connection, "SELECT id, s FROM dbo.loaded ORDER BY id")).sets, [rows]);
-    await batch(connection, "DROP TABLE dbo.loaded");
-  },
-
   async "a foreign producer and worker"(connection) {
     const schema = "q_" + randomUUID().replaceAll("-", "").slice(0, 12);
     const folder = new URL("../../sql/", import.meta.url);

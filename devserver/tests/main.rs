@@ -1,7 +1,6 @@
 //! The dev server from outside: through a socket, as its clients see it; its program; its README; and its own layers.
 //! One program, so that they are linked once.
 
-mod bulk_load;
 mod client;
 mod connections;
 mod freeze;

@@ -46,8 +46,6 @@ pub struct Compiler<'a> {
     declarations: Declarations,
     table_variables: Vec<(usize, Arc<TableSchema>)>,
     table_types: Vec<Arc<UserType>>,
-    /// It is the only statement.
-    is_alone: bool,
     loops: u32,
     in_catch: u32,
 }
@@ -64,7 +62,6 @@ impl<'a> Compiler<'a> {
             declarations,
             table_variables: Vec::new(),
             table_types: Vec::new(),
-            is_alone: false,
             loops: 0,
             in_catch: 0,
         }
@@ -81,7 +78,6 @@ impl<'a> Compiler<'a> {
     }
 
     pub fn compile(mut self, statements: &[Statement]) -> SqlResult<CompiledBatch> {
-        self.is_alone = matches!(statements, [Statement { kind: StatementKind::Insert(_), .. }]);
         let steps = self.steps(statements)?;
         Ok(CompiledBatch {
             steps,
@@ -139,10 +135,6 @@ impl<'a> Compiler<'a> {
                     let execute = self.execute(execute)?;
                     StepKind::InsertExecute(self.cached(Source::Statement(kind.clone()))?, Box::new(execute))
                 }
-                InsertSource::BulkLoad(_) if !self.is_alone => {
-                    return Err(SqlError::not_supported("INSERT BULK with other statements"));
-                }
-                InsertSource::BulkLoad(_) => StepKind::InsertBulk(self.cached(Source::Statement(kind.clone()))?),
                 _ => StepKind::Query(self.cached(Source::Statement(kind.clone()))?),
             },
             StatementKind::Select(_)

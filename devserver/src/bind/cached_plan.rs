@@ -10,7 +10,7 @@ use crate::catalog::database::Database;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::session_state::SessionState;
 use crate::plan::cached_plan::{BoundPlan, CachedPlan, Plan, Source};
-use crate::plan::change::{BoundAction, BoundClause, InsertRows, OutputPlan};
+use crate::plan::change::{BoundAction, BoundClause, OutputPlan};
 use crate::plan::declarations::Declarations;
 use crate::plan::trigger::TriggerTarget;
 use crate::storage::{Latch, Looks, TableSchema};
@@ -124,9 +124,6 @@ fn bind_fired_triggers(binder: &Binder<'_>, plan: &Plan) -> SqlResult<Option<Tri
     let target = binder.bind_triggers(schema, &events, sends_output)?;
     if target.is_some() && matches!(plan, Plan::Merge(_)) {
         return Err(SqlError::not_supported("MERGE of a table with triggers"));
-    }
-    if target.is_some() && matches!(plan, Plan::Insert(plan) if matches!(plan.rows, InsertRows::BulkLoad(_))) {
-        return Err(SqlError::not_supported("INSERT BULK into a table with triggers, which it would pass over"));
     }
     if target.as_ref().is_some_and(|target| target.instead_of.is_some()) && !outputs.is_empty() {
         return Err(SqlError::not_supported("OUTPUT INTO of a statement with an INSTEAD OF trigger"));

@@ -1,6 +1,5 @@
 //! Binds INSERT: what its rows are, and what they must be convertible to.
 
-use std::mem::discriminant;
 use std::sync::Arc;
 
 use crate::bind::binder::Binder;
@@ -9,14 +8,13 @@ use crate::bind::foreign_key::Changes;
 use crate::bind::insert_target::{count_mismatch, explicit_row_version, identity_not_given};
 use crate::bind::next_value_forbidden::{next_value_here, takes_next_value};
 use crate::bind::output_clause::reads_columns;
-use crate::bind::type_name::system_type;
 use crate::error::{SqlError, SqlResult};
 use crate::plan::change::{InsertPlan, InsertRows, InsertTarget};
 use crate::plan::query::Body;
 use crate::plan::scalar::Scalar;
 use crate::plan::table_hints::TableHints;
 use crate::storage::{Lifetime, TableSchema};
-use crate::tsql::ast::{Insert, InsertSource, NewValue, Query, QueryBody, TypeName};
+use crate::tsql::ast::{Insert, InsertSource, NewValue, Query, QueryBody};
 use crate::value::{self, Collation, SqlType};
 
 impl Binder<'_> {
@@ -36,11 +34,7 @@ impl Binder<'_> {
         if is_permanent {
             self.need("INSERT", &table.schema);
         }
-        let is_bulk_load = matches!(insert.source, InsertSource::BulkLoad(_));
-        let target = self.insert_target(table, insert.columns.as_deref()).map_err(|error| match error.number {
-            544 if is_bulk_load => SqlError::not_supported("INSERT BULK of identity values"),
-            _ => error,
-        })?;
+        let target = self.insert_target(table, insert.columns.as_deref())?;
         let width = target.ordinals.len();
         let rows = match &insert.source {
             InsertSource::DefaultValues => {
@@ -78,7 +72,6 @@ impl Binder<'_> {
                 InsertRows::Query(plan)
             }
             InsertSource::Execute(_) => InsertRows::Execute,
-            InsertSource::BulkLoad(types) => InsertRows::BulkLoad(bulk_load_types(types, &target)?),
         };
         if insert.columns.is_none() && self.takes_identity(&target.table) {
             return Err(identity_not_given(&target.table.schema));
@@ -163,25 +156,6 @@ impl Binder<'_> {
         }
         Ok(InsertRows::Values(bound))
     }
-}
-
-/// The types that INSERT BULK announces: those of the columns, but for their lengths.
-fn bulk_load_types(names: &[TypeName], target: &InsertTarget) -> SqlResult<Vec<SqlType>> {
-    let schema = &target.table.schema;
-    if !target.rules.checks.is_empty() || !schema.foreign_keys.is_empty() {
-        let what = "INSERT BULK into a table with CHECKs or foreign keys, which it would pass over";
-        return Err(SqlError::not_supported(what));
-    }
-    let mut types = Vec::with_capacity(names.len());
-    for (name, ordinal) in names.iter().zip(&target.ordinals) {
-        let column = schema.columns[*ordinal].sql_type;
-        // tiberius announces twice the length of an `nvarchar`.
-        match system_type(name)? {
-            Some(ty) if discriminant(&ty) == discriminant(&column) && ty != SqlType::RowVersion => types.push(ty),
-            _ => return Err(SqlError::not_supported("INSERT BULK of other types than the columns'")),
-        }
-    }
-    Ok(types)
 }
 
 fn identity_without_list(schema: &TableSchema, given: usize, wanted: usize) -> Option<SqlError> {

@@ -17,7 +17,7 @@ use crate::storage::{LockMode, OnDuplicateKey};
 use crate::value::values::TypedRows;
 use crate::value::{SqlType, Value};
 
-/// `executed`: the rows and column types of INSERT … EXEC and INSERT BULK. `sent` gets the rows of OUTPUT for the client.
+/// `executed`: the rows and column types of INSERT … EXEC. `sent` gets the rows of OUTPUT for the client.
 pub fn run_insert(
     plan: &InsertPlan,
     executed: Option<TypedRows>,
@@ -99,7 +99,7 @@ pub(crate) fn rows_to_insert(
                 Ok(Flow::Continue)
             })?;
         }
-        (InsertRows::Execute | InsertRows::BulkLoad(_), Some(executed)) => {
+        (InsertRows::Execute, Some(executed)) => {
             for (row, types) in executed {
                 if row.len() != plan.target.ordinals.len() {
                     return Err(SqlError::new(
@@ -110,7 +110,7 @@ pub(crate) fn rows_to_insert(
                 rows.push(row.into_iter().zip(types.iter()).map(|(value, ty)| Some((value, *ty))).collect());
             }
         }
-        (InsertRows::Execute | InsertRows::BulkLoad(_), None) => {
+        (InsertRows::Execute, None) => {
             return Err(SqlError::not_supported("INSERT … EXEC in this place"));
         }
     }

@@ -134,13 +134,6 @@ fn has_any(catalog: &Catalog, user: i32, permissions: &[&str], on: SecurableId) 
     Ok(false)
 }
 
-/// A table by its name in a string, if the user may know of it.
-pub fn visible_table(name: &str, run: &mut Run<'_>) -> SqlResult<Option<Arc<TableSchema>>> {
-    let Some(table) = find_table(name, run)? else { return Ok(None) };
-    let is_visible = name.contains('#') || is_visible(table.id, &table.schema, true, run)?;
-    Ok(is_visible.then_some(table))
-}
-
 pub fn object_id(name: &Value, kind: &Value, run: &mut Run<'_>) -> SqlResult<Value> {
     let Some(name_text) = name.as_str() else { return Ok(Value::Null) };
     let kind = kind.as_str().map(|kind| fold(kind.trim()));

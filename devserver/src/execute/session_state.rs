@@ -17,8 +17,6 @@ pub struct Options {
     pub no_count: bool,
     /// SET NOEXEC ON: batches are compiled, and nothing in them is done until it is OFF again.
     pub no_exec: bool,
-    /// SET FMTONLY ON: statements say of which columns their results are, and do nothing.
-    pub format_only: bool,
     pub xact_abort: bool,
     pub isolation: IsolationLevel,
     pub ansi_padding: bool,
@@ -33,7 +31,6 @@ impl Default for Options {
         Options {
             no_count: false,
             no_exec: false,
-            format_only: false,
             xact_abort: false,
             isolation: IsolationLevel::ReadCommitted,
             ansi_padding: true,

@@ -36,7 +36,6 @@ pub struct Step {
 pub enum StepKind {
     Query(CachedPlan),
     InsertExecute(CachedPlan, Box<ExecuteStep>),
-    InsertBulk(CachedPlan),
     Set(usize, CachedPlan),
     Declare(Vec<(usize, Option<CachedPlan>)>),
     Block(Vec<Step>),

@@ -22,8 +22,6 @@ pub enum InsertRows {
     Query(QueryPlan),
     /// The rows come from a procedure.
     Execute,
-    /// The rows come from the client, as values of these types.
-    BulkLoad(Vec<SqlType>),
 }
 
 #[derive(Debug)]

@@ -9,7 +9,6 @@ use crate::catalog::connections::Wire;
 use crate::error::{SqlError, SqlResult};
 use crate::server::shared::{Shared, Signals, Work};
 use crate::session::Session;
-use crate::session::client_session::AwaitedRows;
 use crate::tds::login::{self, Proof};
 use crate::tds::packet::{Message, PacketType, Reset};
 use crate::tds::request::{self, Request};
@@ -63,8 +62,6 @@ fn run_requests(
                 if shared.log_sql {
                     log(session.spid(), "-- cancelled by the client");
                 }
-                // The client has given up what it was about to send.
-                session.take_awaited_rows();
                 out.acknowledge_attention();
             }
         }
@@ -115,8 +112,6 @@ fn log_in(shared: &Shared, message: &Message, is_encrypted: bool, out: &mut Resp
 
 /// Runs one request and answers it.
 fn answer(shared: &Shared, session: &mut Session, message: &Message, out: &mut ResponseWriter, signals: &Signals) {
-    // Whatever becomes of this message, it was the one that should have brought them.
-    let mut awaited = session.take_awaited_rows();
     if message.ignored {
         out.finish_cancelled();
         return;
@@ -124,10 +119,9 @@ fn answer(shared: &Shared, session: &mut Session, message: &Message, out: &mut R
     if message.reset != Reset::No {
         let keep_transaction = message.reset == Reset::SessionButTransaction;
         session.reset(keep_transaction);
-        awaited = None;
         out.session_reset(keep_transaction);
     }
-    if let Err(error) = execute(shared, session, message, awaited, out, signals) {
+    if let Err(error) = execute(shared, session, message, out, signals) {
         out.error(&error);
     }
     if signals.attention_pending() {
@@ -142,29 +136,19 @@ fn execute(
     shared: &Shared,
     session: &mut Session,
     message: &Message,
-    awaited: Option<AwaitedRows>,
     out: &mut ResponseWriter,
     signals: &Signals,
 ) -> SqlResult<()> {
     let client_request = request::decode(message)?;
     if shared.log_sql {
-        log_request(session.spid(), &client_request.request, message);
+        log_request(session.spid(), &client_request.request);
     }
     let was_reset = message.reset != Reset::No;
-    let has_headers = !matches!(client_request.request, Request::BulkLoad);
-    if has_headers && !was_reset && client_request.transaction_descriptor != out.transaction_descriptor() {
+    if !was_reset && client_request.transaction_descriptor != out.transaction_descriptor() {
         let message = "New request is not allowed to start because it should come with valid transaction descriptor.";
         return Err(SqlError::new(3989, message));
     }
     match client_request.request {
-        Request::BulkLoad => match awaited {
-            Some(awaited) => session.run_bulk_load(awaited, &message.payload, out),
-            None => return Err(SqlError::not_supported("the rows of a bulk load without INSERT BULK")),
-        },
-        _ if awaited.is_some() => {
-            let message = "Bulk load data was expected but not sent. The batch will be terminated.";
-            session.refuse(SqlError::new(4022, message), out);
-        }
         Request::Batch(sql) => session.run_batch(&sql, out),
         Request::Transaction(request) => session.run_transaction_request(request, out),
         Request::Calls(calls) => {
@@ -183,10 +167,9 @@ fn execute(
     Ok(())
 }
 
-fn log_request(spid: u16, request: &Request, message: &Message) {
+fn log_request(spid: u16, request: &Request) {
     match request {
         Request::Batch(sql) => log(spid, sql.trim_end()),
-        Request::BulkLoad => log(spid, &format!("-- a bulk load of {} bytes", message.payload.len())),
         Request::Transaction(request) => log(spid, &request.to_string()),
         Request::Calls(calls) => {
             for call in calls {

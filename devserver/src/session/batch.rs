@@ -69,11 +69,6 @@ impl Session {
         if self.state.options.no_exec && !step.ends_no_exec() {
             return Ok(Control::Next);
         }
-        if self.state.options.format_only
-            && let Some(result) = self.format_only(step, compiled, activation, out)
-        {
-            return result;
-        }
         match &step.kind {
             StepKind::Block(steps) => self.run_steps(steps, compiled, activation, out),
             StepKind::If { condition, then, otherwise } => {

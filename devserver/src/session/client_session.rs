@@ -9,11 +9,9 @@ use crate::catalog::database::Database;
 use crate::catalog::principal::default_schema_of;
 use crate::execute::session_state::{Options, SessionState, TemporaryTable};
 use crate::session::engine::Engine;
-use crate::storage::{self, Mark, ObjectId, OwnTables, TableSchema, Transaction};
+use crate::storage::{self, Mark, ObjectId, OwnTables, Transaction};
 use crate::tds::login::LoginRequest;
-use crate::value::SqlType;
 use crate::value::now_utc;
-use crate::value::values::TypedRows;
 
 /// A session. Dropping it rolls its transaction back and releases everything.
 pub struct Session {
@@ -46,21 +44,8 @@ pub struct Session {
     pub(crate) worst_severity: Option<u8>,
     pub(crate) prepared: Vec<(i32, Prepared)>,
     pub(crate) next_handle: i32,
-    /// An INSERT BULK waits for its rows.
-    pub(crate) awaited_rows: Option<AwaitedRows>,
-    /// Its rows have come, for the table as it was then.
-    pub(crate) arrived_rows: Option<(Arc<TableSchema>, TypedRows)>,
     pub(crate) cancel: CancelHandle,
     activity: Arc<Activity>,
-}
-
-/// What an INSERT BULK has said of the rows to come.
-pub struct AwaitedRows {
-    /// Its batch.
-    pub sql: String,
-    pub types: Vec<SqlType>,
-    /// The table as it was then.
-    pub schema: Arc<TableSchema>,
 }
 
 /// A trigger that is running.
@@ -145,8 +130,6 @@ impl Session {
             worst_severity: None,
             prepared: Vec::new(),
             next_handle: 1,
-            awaited_rows: None,
-            arrived_rows: None,
             cancel,
             activity,
         })

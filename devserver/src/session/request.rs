@@ -4,10 +4,10 @@ use crate::error::SqlError;
 use crate::execute::activation::Activation;
 use crate::execute::session_state::Options;
 use crate::plan::declarations::Declarations;
-use crate::session::client_session::{AwaitedRows, Session};
+use crate::session::client_session::Session;
 use crate::session::outcome::Failure;
 use crate::session::result_target::ResultTarget;
-use crate::tds::request::{RpcCall, TransactionRequest, read_bulk_rows};
+use crate::tds::request::{RpcCall, TransactionRequest};
 use crate::tds::token::{DoneKind, ResponseWriter};
 
 impl Session {
@@ -27,9 +27,6 @@ impl Session {
             }
         };
         let result = self.run_compiled(&compiled, &mut activation, &mut out);
-        if let Some(awaited) = &mut self.awaited_rows {
-            sql.clone_into(&mut awaited.sql);
-        }
         self.state.scope_identity = activation.scope_identity;
         if result.is_err() {
             // The statement that ended everything has not written its own DONE.
@@ -44,12 +41,6 @@ impl Session {
         out.error(&error.at_line(1));
         out.writer().done_statement(DoneKind::Other, None);
         self.end_of_request(Ok(()), out);
-    }
-
-    /// Answers a message that is not what must come now.
-    pub fn refuse(&mut self, error: SqlError, writer: &mut ResponseWriter) {
-        self.storage().handle().clear_cancel();
-        self.refuse_batch(error, &mut ResultTarget::new(writer));
     }
 
     pub fn run_rpc(&mut self, call: RpcCall, writer: &mut ResponseWriter) {
@@ -69,23 +60,6 @@ impl Session {
         }
         out.writer().done_statement(DoneKind::Other, None);
         self.note_activity(false);
-    }
-
-    /// The rows that an INSERT BULK has announced: its batch runs again, and has them now.
-    pub fn run_bulk_load(&mut self, awaited: AwaitedRows, payload: &[u8], writer: &mut ResponseWriter) {
-        match read_bulk_rows(payload, &awaited.types) {
-            Ok(rows) => {
-                self.arrived_rows = Some((awaited.schema, rows));
-                self.run_batch(&awaited.sql, writer);
-                self.arrived_rows = None;
-            }
-            Err(error) => self.refuse(error.into(), writer),
-        }
-    }
-
-    /// What INSERT BULK has announced. It holds for the next message, whatever that is.
-    pub fn take_awaited_rows(&mut self) -> Option<AwaitedRows> {
-        self.awaited_rows.take()
     }
 
     /// What must be true between two requests.
@@ -120,7 +94,6 @@ impl Session {
         if self.tx.is_none() {
             self.take_new_place();
         }
-        self.awaited_rows = None;
         self.prepared.clear();
         self.state.options = Options::default();
         self.state.row_count = 0;

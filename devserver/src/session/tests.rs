@@ -2,7 +2,6 @@
 
 mod articles;
 mod binding;
-mod bulk_load;
 mod catalog;
 mod changes;
 mod collations;

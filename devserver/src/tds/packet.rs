@@ -42,7 +42,6 @@ pub enum PacketType {
     Rpc = 0x03,
     TabularResult = 0x04,
     Attention = 0x06,
-    BulkLoad = 0x07,
     TransactionManager = 0x0E,
     Login7 = 0x10,
     PreLogin = 0x12,
@@ -50,8 +49,8 @@ pub enum PacketType {
 
 impl PacketType {
     fn from_byte(byte: u8) -> Option<PacketType> {
-        use PacketType::{Attention, BulkLoad, Login7, PreLogin, Rpc, SqlBatch, TabularResult, TransactionManager};
-        let types = [SqlBatch, Rpc, TabularResult, Attention, BulkLoad, TransactionManager, Login7, PreLogin];
+        use PacketType::{Attention, Login7, PreLogin, Rpc, SqlBatch, TabularResult, TransactionManager};
+        let types = [SqlBatch, Rpc, TabularResult, Attention, TransactionManager, Login7, PreLogin];
         types.into_iter().find(|packet_type| *packet_type as u8 == byte)
     }
 }

@@ -40,7 +40,7 @@ pub struct Variant {
     pub value: Value,
 }
 
-/// Rows that come from elsewhere, as in INSERT … EXEC and INSERT BULK, each with the types of its values.
+/// The rows of INSERT … EXEC, each with the types of its values.
 pub type TypedRows = Vec<(Vec<Value>, Arc<[SqlType]>)>;
 
 impl Value {

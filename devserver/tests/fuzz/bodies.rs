@@ -17,7 +17,6 @@ use readpast_devserver::tds::packet::{Message, PacketReader, PacketType, Reset};
 use readpast_devserver::tds::request::{self, Request};
 use readpast_devserver::tds::{login, prelogin};
 use readpast_devserver::tsql;
-use readpast_devserver::value::{Length, SqlType};
 
 use super::wire::{LOGIN7, PRELOGIN, login_payload, message, prelogin_payload};
 
@@ -50,8 +49,7 @@ pub fn login(bytes: &[u8]) {
 /// The payload of a request; the first byte says of which kind.
 pub fn requests(bytes: &[u8]) {
     let Some((kind, payload)) = bytes.split_first() else { return };
-    let packet_type = [PacketType::Rpc, PacketType::SqlBatch, PacketType::TransactionManager, PacketType::BulkLoad]
-        [usize::from(*kind % 4)];
+    let packet_type = [PacketType::Rpc, PacketType::SqlBatch, PacketType::TransactionManager][usize::from(*kind % 3)];
     decode(&Message { packet_type, reset: Reset::No, ignored: false, payload: payload.to_vec() });
 }
 
@@ -60,10 +58,6 @@ fn decode(message: &Message) {
         Ok(Request::Batch(sql)) => parse(&sql),
         Ok(Request::Transaction(request)) => drop(request.to_string()),
         Ok(Request::Calls(calls)) => calls.iter().for_each(|call| drop(call.to_string())),
-        Ok(Request::BulkLoad) => {
-            let announced = [SqlType::Int, SqlType::NVarChar(Length::Limit(10))];
-            let _ = request::read_bulk_rows(&message.payload, &announced);
-        }
         Err(_) => {}
     }
 }
@@ -140,8 +134,7 @@ fn ready<F: Future>(future: F) -> F::Output {
 /// Valid inputs of every target, to begin from.
 pub mod valid {
     use super::super::wire::{
-        ATTENTION, BULK_LOAD, RPC, SQL_BATCH, TRANSACTION, batch_payload, bulk_load_payload, execute_sql_payload,
-        message, transaction_payload,
+        ATTENTION, RPC, SQL_BATCH, TRANSACTION, batch_payload, execute_sql_payload, message, transaction_payload,
     };
     use super::*;
 
@@ -201,7 +194,6 @@ pub mod valid {
             (1, batch_payload("SELECT 1 AS a; PRINT N'ü😀'")),
             (2, transaction_payload(5)),
             (2, transaction_payload(7)),
-            (3, bulk_load_payload()),
         ]
         .into_iter()
         .map(|(kind, payload)| [vec![kind], payload].concat())
@@ -213,7 +205,7 @@ pub mod valid {
     }
 
     pub fn packets() -> Vec<Vec<u8>> {
-        let kinds = [RPC, SQL_BATCH, TRANSACTION, BULK_LOAD];
+        let kinds = [RPC, SQL_BATCH, TRANSACTION];
         let mut messages: Vec<Vec<u8>> =
             requests().iter().map(|request| message(kinds[usize::from(request[0])], &request[1..])).collect();
         messages.push([message(SQL_BATCH, &batch_payload("SELECT 1")), message(ATTENTION, &[])].concat());
@@ -231,10 +223,6 @@ pub mod valid {
             "SELECT TOP (5) name, CAST(object_id AS varchar(20)), SYSUTCDATETIME() FROM sys.objects ORDER BY name",
         ];
         let mut sessions: Vec<Vec<u8>> = packets();
-        let bulk = "CREATE TABLE #b (id int, name nvarchar(10))";
-        let bulk =
-            [bulk, "INSERT BULK #b (id int, name nvarchar(10))"].map(|sql| message(SQL_BATCH, &batch_payload(sql)));
-        sessions.push([bulk.concat(), message(BULK_LOAD, &bulk_load_payload())].concat());
         sessions.extend(statements.map(|sql| message(SQL_BATCH, &batch_payload(sql))));
         let mut sessions: Vec<Vec<u8>> = sessions.into_iter().map(|bytes| [vec![0], bytes].concat()).collect();
         sessions.push([vec![1], logins.concat(), message(SQL_BATCH, &batch_payload("SELECT 1"))].concat());

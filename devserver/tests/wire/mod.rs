@@ -9,7 +9,6 @@ use std::time::Duration;
 pub const SQL_BATCH: u8 = 0x01;
 pub const RPC: u8 = 0x03;
 pub const ATTENTION: u8 = 0x06;
-pub const BULK_LOAD: u8 = 0x07;
 pub const TRANSACTION: u8 = 0x0E;
 pub const LOGIN7: u8 = 0x10;
 pub const PRELOGIN: u8 = 0x12;
@@ -95,17 +94,6 @@ pub fn execute_sql_payload(sql: &str, declared: &str, parameters: &[(&str, &[u8]
 /// A transaction request: 5 begin, 7 commit, 8 rollback.
 pub fn transaction_payload(kind: u8) -> Vec<u8> {
     [headers(), vec![kind, 0, 0, 0]].concat()
-}
-
-/// The rows of a bulk load into `(id int, name nvarchar(10))`: one with a NULL.
-pub fn bulk_load_payload() -> Vec<u8> {
-    let mut payload = vec![0x81, 2, 0];
-    payload.extend_from_slice(&[0, 0, 0, 0, 9, 0, 0x26, 4, 2, b'i', 0, b'd', 0]);
-    payload.extend_from_slice(&[0, 0, 0, 0, 9, 0, 0xE7, 20, 0, 9, 4, 0xD0, 0, 0x34, 1, b'n', 0]);
-    payload.extend_from_slice(&[0xD1, 4, 7, 0, 0, 0, 4, 0, b'a', 0, b'b', 0]);
-    payload.extend_from_slice(&[0xD1, 4, 8, 0, 0, 0, 0xFF, 0xFF]);
-    payload.extend_from_slice(&[0xFD, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
-    payload
 }
 
 /// A connection of raw bytes.

@@ -10,6 +10,5 @@ pub mod remote;
 pub mod role_member;
 pub mod system_argument;
 pub mod system_procedure;
-pub mod table_collations;
 pub mod table_parameter;
 pub mod trigger;

@@ -23,7 +23,6 @@ pub enum SystemProcedure {
     ResetConnection,
     Rename,
     AddRoleMember,
-    TableCollations,
 }
 
 /// The system procedure of a name: those are found in every database, and before the user's.
@@ -43,7 +42,6 @@ pub fn find(name: &ObjectName) -> Option<SystemProcedure> {
         "sp_releaseapplock" => SystemProcedure::ReleaseAppLock,
         "sp_rename" => SystemProcedure::Rename,
         "sp_addrolemember" => SystemProcedure::AddRoleMember,
-        "sp_tablecollations_100" => SystemProcedure::TableCollations,
         "sp_reset_connection" => SystemProcedure::ResetConnection,
         _ => return None,
     })
@@ -121,10 +119,6 @@ impl Session {
                 Returned::default()
             }
             SystemProcedure::AddRoleMember => self.add_role_member(arguments)?,
-            SystemProcedure::TableCollations => {
-                self.table_collations(arguments, activation, out)?;
-                Returned::default()
-            }
             SystemProcedure::ResetConnection => {
                 self.reset(false);
                 out.writer().transaction_reset();
@@ -142,7 +136,6 @@ fn check_parameters(procedure: SystemProcedure, arguments: &[PassedArgument]) ->
             ("sp_getapplock", &["@resource", "@lockmode", "@lockowner", "@locktimeout", "@dbprincipal"])
         }
         SystemProcedure::ReleaseAppLock => ("sp_releaseapplock", &["@resource", "@lockowner", "@dbprincipal"]),
-        SystemProcedure::TableCollations => ("sp_tablecollations_100", &["@object"]),
         SystemProcedure::AddRoleMember => ("sp_addrolemember", &["@rolename", "@membername"]),
         _ => return Ok(()),
     };

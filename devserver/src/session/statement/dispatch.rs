@@ -27,7 +27,6 @@ impl Session {
             StepKind::InsertExecute(cached, execute) => {
                 return self.run_insert_execute(cached, execute, step.line, compiled, activation, out);
             }
-            StepKind::InsertBulk(cached) => self.insert_bulk(cached, step.line, compiled, activation, out)?,
             StepKind::Set(place, cached) => {
                 let value = self.eval_cached(cached, compiled, activation)?;
                 activation.values[*place] = value;

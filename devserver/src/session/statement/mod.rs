@@ -1,11 +1,9 @@
 //! What single statements do when they run.
 
-pub mod bulk_load;
 pub mod check_identity;
 pub mod cursor;
 pub mod dispatch;
 pub mod evaluate;
-pub mod format_only;
 pub mod query;
 pub mod raise;
 pub mod set_option;

@@ -11,7 +11,6 @@ impl Session {
         let options = &mut self.state.options;
         match option {
             SessionOption::NoCount => options.no_count = on,
-            SessionOption::FmtOnly => options.format_only = on,
             SessionOption::NoExec => options.no_exec = on,
             SessionOption::XactAbort => options.xact_abort = on,
             // With ANSI_WARNINGS ON, which it always is, ARITHABORT changes no result.

@@ -115,26 +115,7 @@ fn what_selects_all_columns_does_not_follow_its_table() {
 #[test]
 fn orders_and_results_without_rows() {
     check(
-        r#"== under fmtonly there are columns and no rows
-         -- Source: "SET FMTONLY" (docs/t-sql/statements/set-fmtonly-transact-sql.md): "No rows are processed or sent to
-         -- the client because of the request when SET FMTONLY is turned ON."
-         CREATE TABLE t (a int NOT NULL PRIMARY KEY, b varchar(5)); INSERT t VALUES (1, 'x') => ok
-         -- As bulk copy clients ask.
-         SET FMTONLY ON select * from t SET FMTONLY OFF => tokens DONE(more) | COLMETADATA(a Int, b VarChar(Limit(5)))
-             | DONE(count=0, more) | DONE()
-         SET FMTONLY ON => ok
-         SELECT 1 / 0 AS x => tokens COLMETADATA(x Int) | DONE(count=0)
-         DELETE t OUTPUT deleted.b; INSERT t VALUES (2, 'y') => tokens COLMETADATA(b VarChar(Limit(5)))
-             | DONE(count=0, more) | DONE()
-         SELECT * FROM nobody => error 208
-         -- As Microsoft's bulk copy clients ask (SqlBulkCopy.cs of dotnet/SqlClient).
-         EXEC (N'SELECT a' + N' FROM t') => tokens COLMETADATA(a Int) | DONEINPROC(count=0, more) | DONEPROC()
-         IF 1 = 1 SELECT 1 => error 59000
-         CREATE TABLE u (a int) => error 59000
-         EXEC sp_executesql N'SELECT 1' => error 59000
-         PRINT 'a' => error 59000
-         SET FMTONLY OFF; SELECT a, b FROM t => 1, 'x'
-         == a variable gathers the rows in their order
+        r#"== a variable gathers the rows in their order
          -- Source: "SELECT @local_variable" (docs/t-sql/language-elements/select-local-variable-transact-sql.md), which
          -- calls it undefined; the query is that of Microsoft's bulk copy clients.
          CREATE TABLE t (b int, a int, c int) => ok

@@ -35,6 +35,8 @@ fn types_and_functions_are_refused_by_name() {
         ("SELECT ROUND(a, 1) FROM t", "the function ROUND"),
         ("CREATE TABLE u (i uniqueidentifier DEFAULT NEWSEQUENTIALID())", "the function NEWSEQUENTIALID"),
         ("ALTER TABLE t ADD p AS a + 1 PERSISTED", "PERSISTED"),
+        ("INSERT BULK t (a int)", "INSERT BULK"),
+        ("SET FMTONLY ON", "SET FMTONLY ON"),
     ] {
         let tokens = run(&mut s, sql).concat();
         assert!(tokens.contains(&format!("not supported by the readpast dev server: {name}")), "{sql}: {tokens}");

@@ -9,8 +9,6 @@ pub enum Request {
     Batch(String),
     Calls(Vec<RpcCall>),
     Transaction(TransactionRequest),
-    /// The rows after INSERT BULK: the message's payload as it is, see [`crate::tds::request::read_bulk_rows`].
-    BulkLoad,
 }
 
 /// A request, and the transaction the client believes to be in (0: none).

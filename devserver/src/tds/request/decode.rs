@@ -32,9 +32,7 @@ const MAX_PARAMETERS: usize = 2100;
 /// Reads the request in a message.
 pub fn decode(message: &Message) -> SqlResult<ClientRequest> {
     let mut reader = PayloadReader::new(&message.payload);
-    // The rows of a bulk load have none, and cannot be read without the INSERT BULK before them.
-    let has_headers = message.packet_type != PacketType::BulkLoad;
-    let transaction_descriptor = if has_headers { read_headers(&mut reader)? } else { 0 };
+    let transaction_descriptor = read_headers(&mut reader)?;
     let request = match message.packet_type {
         PacketType::SqlBatch => Request::Batch(reader.bytes(reader.remaining()).and_then(decode_utf16)?),
         PacketType::Rpc => Request::Calls(read_calls(&mut reader)?),
@@ -47,7 +45,6 @@ pub fn decode(message: &Message) -> SqlResult<ClientRequest> {
             }
             Request::Transaction(request)
         }
-        PacketType::BulkLoad => Request::BulkLoad,
         other => return Err(SqlError::not_supported(format_args!("a {other:?} message after the login"))),
     };
     Ok(ClientRequest { request, transaction_descriptor })

@@ -3,7 +3,6 @@
 //! [`decode`] takes a whole message apart; nothing in it runs before all of it was understood.
 //! Source: MS-TDS, "2.2.6.6 RPC Request", "2.2.6.7 SQLBatch", "2.2.6.9 Transaction Manager Request".
 
-mod bulk_load;
 mod call;
 mod decode;
 mod log_text;
@@ -12,6 +11,5 @@ mod table;
 mod tests;
 mod transaction;
 
-pub use bulk_load::read_bulk_rows;
 pub use call::{BeginTransaction, ClientRequest, Request, RpcCall, RpcParameter, RpcValue, TransactionRequest};
 pub use decode::decode;

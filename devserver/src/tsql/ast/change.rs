@@ -3,7 +3,7 @@
 use crate::tsql::ast::control::Execute;
 use crate::tsql::ast::expression::{Expr, Predicate};
 use crate::tsql::ast::hint::TableHint;
-use crate::tsql::ast::name::{ColumnRef, Ident, ObjectName, TypeName};
+use crate::tsql::ast::name::{ColumnRef, Ident, ObjectName};
 use crate::tsql::ast::query::{AssignOp, Cte, Query, SelectItem, TableSource};
 
 /// What INSERT, UPDATE, DELETE and MERGE change, and what `OUTPUT … INTO` writes to.
@@ -63,8 +63,6 @@ pub enum InsertSource {
     DefaultValues,
     Query(Box<Query>),
     Execute(Box<Execute>),
-    /// INSERT BULK, with the columns' types: the rows are the client's next message.
-    BulkLoad(Vec<TypeName>),
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -8,7 +8,6 @@ pub enum SessionOption {
     AnsiPadding,
     ArithAbort,
     CursorCloseOnCommit,
-    FmtOnly,
     NoExec,
     /// One that is always ON or always OFF here.
     Fixed(&'static str, bool),

@@ -18,7 +18,7 @@ impl Parser<'_> {
     pub(super) fn insert(&mut self, ctes: Vec<Cte>) -> SqlResult<StatementKind> {
         self.expect("INSERT")?;
         if self.is("BULK") {
-            return self.insert_bulk();
+            return Err(self.unsupported("INSERT BULK"));
         }
         let top = self.parenthesised_top()?;
         self.accept("INTO");
@@ -31,33 +31,6 @@ impl Parser<'_> {
         let source = self.insert_source(columns.as_deref())?;
         let loop_joins = self.query_hints()?;
         Ok(StatementKind::Insert(Box::new(Insert { ctes, top, target, columns, output, source, loop_joins })))
-    }
-
-    /// `INSERT BULK table (column type [COLLATE name], …)`.
-    fn insert_bulk(&mut self) -> SqlResult<StatementKind> {
-        self.expect("BULK")?;
-        let target = Target { name: TargetName::Table(self.table_name()?), hints: Vec::new() };
-        let columns = self.parenthesised_list(|p| {
-            let column = (p.identifier()?, p.type_name()?);
-            if p.accept("COLLATE") {
-                // The rows say themselves in which code page they are.
-                p.identifier()?;
-            }
-            Ok(column)
-        })?;
-        if self.is("WITH") {
-            return Err(self.unsupported("options of INSERT BULK"));
-        }
-        let (columns, types): (Vec<_>, Vec<_>) = columns.into_iter().unzip();
-        Ok(StatementKind::Insert(Box::new(Insert {
-            ctes: Vec::new(),
-            top: None,
-            target,
-            columns: Some(columns),
-            output: Vec::new(),
-            source: InsertSource::BulkLoad(types),
-            loop_joins: false,
-        })))
     }
 
     fn inserted_columns(&mut self) -> SqlResult<Vec<Ident>> {

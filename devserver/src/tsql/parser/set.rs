@@ -137,7 +137,7 @@ impl Parser<'_> {
             "ARITHIGNORE" => SessionOption::Fixed("ARITHIGNORE", false),
             "CONCAT_NULL_YIELDS_NULL" => SessionOption::Fixed("CONCAT_NULL_YIELDS_NULL", true),
             "CURSOR_CLOSE_ON_COMMIT" => SessionOption::CursorCloseOnCommit,
-            "FMTONLY" => SessionOption::FmtOnly,
+            "FMTONLY" => SessionOption::Fixed("FMTONLY", false),
             "FORCEPLAN" => SessionOption::Fixed("FORCEPLAN", false),
             "IMPLICIT_TRANSACTIONS" => SessionOption::Fixed("IMPLICIT_TRANSACTIONS", false),
             "NOEXEC" => SessionOption::NoExec,
