@@ -45,13 +45,6 @@ pub fn system_type_id(folded: &str) -> Option<i32> {
     SYSTEM_TYPES.iter().find(|(name, _)| *name == folded).map(|(_, id)| i32::from(*id))
 }
 
-pub fn system_type_name(id: i32) -> Option<&'static str> {
-    if id == SYSNAME {
-        return Some("sysname");
-    }
-    SYSTEM_TYPES.iter().find(|(_, number)| i32::from(*number) == id).map(|(name, _)| *name)
-}
-
 pub fn type_number(ty: SqlType) -> u8 {
     match ty {
         SqlType::RowVersion => 189,

@@ -8,10 +8,10 @@ use crate::catalog::constraint::constraints;
 use crate::catalog::object::Object;
 use crate::catalog::object_name::ParsedName;
 use crate::catalog::principal::SecurableId;
-use crate::catalog::system_type::{SYSNAME, system_type_id, system_type_name};
+use crate::catalog::system_type::system_type_id;
 use crate::error::{SqlError, SqlResult};
 use crate::execute::frame::Run;
-use crate::execute::function_value::{as_i32, int, text};
+use crate::execute::function_value::{as_i32, int};
 use crate::storage::{CatalogName, Column, ObjectId, TableSchema, fold};
 use crate::value::Value;
 
@@ -217,14 +217,6 @@ pub fn type_id(name: &Value, run: &mut Run<'_>) -> SqlResult<Value> {
         }
     }
     Ok(Value::Null)
-}
-
-/// The name of a system type: bulk copy clients ask for it.
-pub fn type_name(id: &Value) -> SqlResult<Value> {
-    match as_i32(id) {
-        Some(id) if id > SYSNAME => Err(SqlError::not_supported("TYPE_NAME of a user-defined type")),
-        id => Ok(id.and_then(system_type_name).map_or(Value::Null, text)),
-    }
 }
 
 pub fn column_property(id: &Value, column: &Value, property: &Value, run: &mut Run<'_>) -> SqlResult<Value> {

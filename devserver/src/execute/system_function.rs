@@ -9,7 +9,7 @@ use crate::execute::frame::Run;
 use crate::execute::function_value::{as_i32, as_variant, identity_value, int, optional_text, text};
 use crate::execute::metadata_function::{
     column_length, column_property, has_permission, index_property, named_object, object_id, object_property, settle,
-    settle_objects, type_id, type_name,
+    settle_objects, type_id,
 };
 use crate::execute::property::{database_property, server_property, version};
 use crate::plan::system_function::SystemFunction;
@@ -111,7 +111,6 @@ pub fn eval(function: SystemFunction, arguments: &[Value], run: &mut Run<'_>) ->
             optional_text(as_i32(argument(0)).and_then(|id| catalog.schema_by_id(id)).map(|schema| &schema.name))
         }
         SystemFunction::TypeId => type_id(argument(0), run)?,
-        SystemFunction::TypeName => type_name(argument(0))?,
         SystemFunction::ColLength => column_length(argument(0), argument(1), run)?,
         SystemFunction::ColumnProperty => column_property(argument(0), argument(1), argument(2), run)?,
         SystemFunction::IndexProperty => index_property(argument(0), argument(1), argument(2), run)?,

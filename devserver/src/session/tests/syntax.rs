@@ -17,9 +17,9 @@ fn texts_mean_what_they_mean_in_tsql() {
          SELECT 1 WHERE 1 BETWEEN 1 AND 2 AND 3 NOT IN (1, 2) => 1
          == literals and names have their types and parts
          CREATE VIEW typed AS SELECT 2147483647 AS a, 2147483648 AS [b]]c], 1.50 AS "d""e" => ok
-         SELECT TYPE_NAME(system_type_id), precision, scale, name FROM sys.columns WHERE object_id = OBJECT_ID('typed')
-             => 'int', TinyInt(10), TinyInt(0), 'a' | 'numeric', TinyInt(10), TinyInt(0), 'b]c'
-             | 'numeric', TinyInt(3), TinyInt(2), 'd"e'
+         SELECT system_type_id, precision, scale, name FROM sys.columns WHERE object_id = OBJECT_ID('typed')
+             => TinyInt(56), TinyInt(10), TinyInt(0), 'a' | TinyInt(108), TinyInt(10), TinyInt(0), 'b]c'
+             | TinyInt(108), TinyInt(3), TinyInt(2), 'd"e'
          SELECT N'it''s' AS größe, NULL => 'it's', NULL
          sElEcT 0xABC, 0x, N'日本', '日本' => Bytes([10, 188]), Bytes([]), '日本', '??'
          SELECT [t].[f] FROM [readpast]..t WHERE f = 1 => 1
