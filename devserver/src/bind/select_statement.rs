@@ -2,11 +2,11 @@
 
 use crate::bind::binder::Binder;
 use crate::bind::block::{Block, BoundQuery};
-use crate::error::SqlResult;
+use crate::error::{SqlError, SqlResult};
 use crate::plan::cached_plan::Uses;
-use crate::plan::query::{Body, SelectPlan, SortKey};
+use crate::plan::query::{Body, SortKey};
 use crate::plan::relation::Relation;
-use crate::plan::scalar::{Node, SlotSet, slot_bit};
+use crate::plan::scalar::Node;
 use crate::plan::select_statement::{IntoTable, SelectStatementPlan};
 use crate::tsql::ast::{Identity, ObjectName, QueryBody, SelectStatement};
 
@@ -31,28 +31,22 @@ pub(super) fn bind_select_statement(
     };
     let order = result_order(&bound);
     let query = binder.finish(bound)?;
-    let slots_after_sort = match &query.body {
-        Body::Select(select) if variables.is_some() => slots_after_sort(select),
-        _ => None,
-    };
-    Ok(SelectStatementPlan { query, order, variables, slots_after_sort, into })
-}
-
-/// Assignments that read variables come after the sort: SQL Server sorts by plain columns first. (What it does
-/// otherwise is not defined: "SELECT @local_variable", MicrosoftDocs/sql-docs,
-/// docs/t-sql/language-elements/select-local-variable-transact-sql.md. Microsoft's bulk copy clients put a list of
-/// columns together in this way.)
-fn slots_after_sort(select: &SelectPlan) -> Option<Vec<usize>> {
-    let sorts_by_columns = !select.sort.is_empty() && select.sort.iter().all(|key| key.scalar.as_column().is_some());
-    if !sorts_by_columns || !select.limit.is_none() || select.distinct {
-        return None;
+    if let Body::Select(select) = &query.body
+        && variables.is_some()
+        && !select.sort.is_empty()
+        && select.limit.is_none()
+    {
+        // What a variable gathers in this way is not defined: "SELECT @local_variable" (MicrosoftDocs/sql-docs,
+        // docs/t-sql/language-elements/select-local-variable-transact-sql.md).
+        let mut reads_variable = false;
+        for item in &select.items {
+            item.visit(&mut |node| reads_variable |= matches!(node, Node::Variable(_)));
+        }
+        if reads_variable {
+            return Err(SqlError::not_supported("assignments that read variables in a SELECT with ORDER BY"));
+        }
     }
-    let mut reads_variable = false;
-    for item in &select.items {
-        item.visit(&mut |node| reads_variable |= matches!(node, Node::Variable(_)));
-    }
-    let slots = select.items.iter().fold(0, |slots, item| slots | item.slots());
-    reads_variable.then(|| (0..SlotSet::BITS as usize).filter(|slot| slots & slot_bit(*slot) != 0).collect())
+    Ok(SelectStatementPlan { query, order, variables, into })
 }
 
 /// The columns of the result, from 1, that ORDER BY goes by; none where one of them is not in the result.

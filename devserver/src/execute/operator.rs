@@ -131,7 +131,7 @@ fn collect(input: &Operator, slots: &[usize], run: &mut Run<'_>, frame: &mut Fra
 }
 
 /// The rows of an operator in an order.
-pub fn sorted(
+fn sorted(
     input: &Operator,
     slots: &[usize],
     sort: &[SortKey],

@@ -2,7 +2,7 @@
 
 use crate::error::SqlResult;
 use crate::execute::frame::{Flow, Frame, Run};
-use crate::execute::operator::{run_operator, sorted};
+use crate::execute::operator::run_operator;
 use crate::execute::query::run_query;
 use crate::execute::statement_result::StatementResult;
 use crate::plan::query::Body;
@@ -39,17 +39,6 @@ pub fn run_select(
             count += 1;
             Ok(Flow::Continue)
         })?;
-        return Ok(StatementResult { count: count as u64, ..Default::default() });
-    }
-    if let (Body::Select(select), Some(slots)) = (&plan.query.body, &plan.slots_after_sort) {
-        for row in sorted(&select.input, slots, &select.sort, run, frame)? {
-            frame.restore(slots, row);
-            for (item, place) in select.items.iter().zip(variables) {
-                run.activation.values[*place] = item.eval(run, frame)?;
-            }
-            frame.next_values.clear();
-            count += 1;
-        }
         return Ok(StatementResult { count: count as u64, ..Default::default() });
     }
     run_query(&plan.query, run, frame, &mut |run, frame, row| {

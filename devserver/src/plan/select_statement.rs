@@ -12,8 +12,6 @@ pub struct SelectStatementPlan {
     pub order: Vec<u16>,
     /// `SELECT @a = …`: the variables.
     pub variables: Option<Vec<usize>>,
-    /// The slots that the assignments read, if they are computed when the rows are in order and not before.
-    pub slots_after_sort: Option<Vec<usize>>,
     pub into: Option<IntoTable>,
 }
 

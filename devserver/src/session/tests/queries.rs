@@ -115,15 +115,7 @@ fn what_selects_all_columns_does_not_follow_its_table() {
 #[test]
 fn orders_and_results_without_rows() {
     check(
-        r#"== a variable gathers the rows in their order
-         -- Source: "SELECT @local_variable" (docs/t-sql/language-elements/select-local-variable-transact-sql.md), which
-         -- calls it undefined; the query is that of Microsoft's bulk copy clients.
-         CREATE TABLE t (b int, a int, c int) => ok
-         DECLARE @names nvarchar(max) = NULL;
-             SELECT @names = COALESCE(@names + N', ', N'') + QUOTENAME(name) FROM sys.all_columns
-             WHERE object_id = OBJECT_ID(N't') ORDER BY column_id DESC;
-             SELECT @names => '[c], [a], [b]'
-         == the separator of string agg is one text
+        r#"== the separator of string agg is one text
          -- The separator of STRING_AGG "is an expression of type nvarchar or varchar … It can be literal or variable".
          -- Source: "STRING_AGG" (MicrosoftDocs/sql-docs, docs/t-sql/functions/string-agg-transact-sql.md).
          CREATE TABLE t (a varchar(5), b varchar(5)); INSERT t VALUES ('x', 'y'), ('x', 'z') => ok

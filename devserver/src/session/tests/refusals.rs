@@ -35,6 +35,10 @@ fn types_and_functions_are_refused_by_name() {
         ("SELECT ROUND(a, 1) FROM t", "the function ROUND"),
         ("CREATE TABLE u (i uniqueidentifier DEFAULT NEWSEQUENTIALID())", "the function NEWSEQUENTIALID"),
         ("ALTER TABLE t ADD p AS a + 1 PERSISTED", "PERSISTED"),
+        (
+            "DECLARE @a int = 0; SELECT @a = @a + a FROM t ORDER BY a",
+            "assignments that read variables in a SELECT with",
+        ),
         ("INSERT BULK t (a int)", "INSERT BULK"),
         ("SET FMTONLY ON", "SET FMTONLY ON"),
     ] {
