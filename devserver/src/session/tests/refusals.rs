@@ -32,6 +32,7 @@ fn types_and_functions_are_refused_by_name() {
         ("SELECT DATENAME(month, d) FROM t", "the function DATENAME"),
         ("SELECT JSON_MODIFY(j, '$.a', 1) FROM t", "the function JSON_MODIFY"),
         ("SELECT JSON_VALUE(j, '$.a') FROM t", "the function JSON_VALUE"),
+        ("SELECT UPPER('a')", "the function UPPER"),
         ("SELECT ROUND(a, 1) FROM t", "the function ROUND"),
         ("CREATE TABLE u (i uniqueidentifier DEFAULT NEWSEQUENTIALID())", "the function NEWSEQUENTIALID"),
         ("ALTER TABLE t ADD p AS a + 1 PERSISTED", "PERSISTED"),

@@ -159,18 +159,15 @@ fn functions_give_values() {
          SELECT DATALENGTH('abc  '), DATALENGTH(N'abc'), DATALENGTH(1) => 5, 6, 4
          SELECT LEN('a', 'b') => error 59000
          == parts of text
-         SELECT LEFT('abcdefg', 2), RIGHT('abcdefg', 2), RIGHT('ab', 5), SUBSTRING('abcdef', 2, 3), SUBSTRING('abcdef',
-             -1, 3),
-             SUBSTRING('abc', 9, 3) => 'ab', 'fg', 'ab', 'bcd', 'a', ''
+         SELECT LEFT('abcdefg', 2), SUBSTRING('abcdef', 2, 3), SUBSTRING('abcdef', -1, 3), SUBSTRING('abc', 9, 3)
+             => 'ab', 'bcd', 'a', ''
          SELECT LEFT('ab', -1) => error 59000
-         SELECT RIGHT('ab', -1) => error 59000
          SELECT SUBSTRING('abc', 1, -1) => error 59000
          SELECT SUBSTRING(5, 1, 1) => error 8116
          SELECT STUFF('abcdef', 2, 3, 'ijklmn'), STUFF('abc', 2, 1, NULL), STUFF('abc', 0, 1, 'x')
              => 'aijklmnef', 'ac', NULL
          SELECT REPLICATE('0', 4), REPLICATE('0', -1), LEN(REPLICATE(N'ab', 5000)) => '0000', NULL, 4000
-         SELECT UPPER('straße µ'), REPLACE('abcdefghicde', 'CDE', 'xxx'), REPLACE('a', '', 'x')
-             => 'STRAßE µ', 'abxxxfghixxx', 'a'
+         SELECT REPLACE('abcdefghicde', 'CDE', 'xxx'), REPLACE('a', '', 'x') => 'abxxxfghixxx', 'a'
          == joined text
          SELECT CONCAT('Happy ', 'Birthday ', 11, '/', '25'), CONCAT('Name', NULL, 'Lastname')
              => 'Happy Birthday 11/25', 'NameLastname'

@@ -19,10 +19,7 @@ pub(super) const FUNCTIONS: &[Builtin] = &[
     Builtin::new("LEN", Exactly(1), length_type, len),
     Builtin::new("DATALENGTH", Exactly(1), length_type, data_length),
     Builtin::new("LEFT", Exactly(2), cut_type, left),
-    Builtin::new("RIGHT", Exactly(2), cut_type, right),
     Builtin::new("SUBSTRING", Exactly(3), substring_type, substring),
-    Builtin::new("UPPER", Exactly(1), variable_text_of_first, upper),
-    Builtin::new("LOWER", Exactly(1), variable_text_of_first, lower),
     Builtin::new("LTRIM", Exactly(1), variable_text_of_first, ltrim),
     Builtin::new("RTRIM", Exactly(1), variable_text_of_first, rtrim),
     Builtin::new("REPLICATE", Exactly(2), longest_of_first, replicate),
@@ -89,15 +86,8 @@ fn left(arguments: &Arguments<'_>) -> SqlResult<Value> {
     Ok(Value::String(Arc::from(split_units(&text, length)?.0)))
 }
 
-fn right(arguments: &Arguments<'_>) -> SqlResult<Value> {
-    let text = arguments.text(0)?;
-    let length = usize::try_from(arguments.integer(1)?).map_err(|_| negative_length())?;
-    let skipped = utf16_length(&text).saturating_sub(length);
-    Ok(Value::String(Arc::from(split_units(&text, skipped)?.1)))
-}
-
 fn negative_length() -> SqlError {
-    SqlError::not_supported("a negative length in LEFT, RIGHT and SUBSTRING")
+    SqlError::not_supported("a negative length in LEFT and SUBSTRING")
 }
 
 fn substring_type(arguments: &[Argument<'_>]) -> SqlResult<SqlType> {
@@ -128,33 +118,6 @@ fn substring(arguments: &Arguments<'_>) -> SqlResult<Value> {
     let (_, rest) = split_units(&text, from)?;
     let (kept, _) = split_units(&rest, end.saturating_sub(from))?;
     Ok(Value::String(Arc::from(kept)))
-}
-
-fn upper(arguments: &Arguments<'_>) -> SqlResult<Value> {
-    map_case(arguments, |character| single(character.to_uppercase()))
-}
-
-fn lower(arguments: &Arguments<'_>) -> SqlResult<Value> {
-    map_case(arguments, |character| single(character.to_lowercase()))
-}
-
-/// The only character of a case mapping; one to several characters is no mapping in SQL Server.
-fn single(mut mapped: impl Iterator<Item = char>) -> Option<char> {
-    let only = mapped.next()?;
-    if mapped.next().is_some() { None } else { Some(only) }
-}
-
-fn map_case(arguments: &Arguments<'_>, case: fn(char) -> Option<char>) -> SqlResult<Value> {
-    let text = arguments.text(0)?;
-    let unicode = arguments.types[0].is_unicode();
-    let mapped: String = text
-        .chars()
-        .map(|character| {
-            let other = case(character).filter(|&c| unicode || codepage::encode_char(c).is_some());
-            other.unwrap_or(character)
-        })
-        .collect();
-    Ok(Value::String(Arc::from(mapped)))
 }
 
 fn ltrim(arguments: &Arguments<'_>) -> SqlResult<Value> {
