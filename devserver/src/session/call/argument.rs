@@ -142,10 +142,7 @@ impl Session {
             };
             let parameter = &parameters[place];
             if given[place] {
-                return Err(SqlError::new(
-                    8143,
-                    format!("Parameter '{}' was supplied multiple times.", parameter.name),
-                ));
+                return Err(SqlError::not_supported("a parameter that is passed twice"));
             }
             if argument.output && !parameter.output {
                 return Err(SqlError::new(
@@ -198,8 +195,11 @@ impl Session {
                 self.take_untyped_table(wanted, columns, rows.take(), place, callee)?;
             }
             (wanted, Passed::Table { table, ty }) if is_same_table(wanted, ty) => callee.tables[place] = Some(*table),
-            (wanted, Passed::Table { ty, .. }) => return Err(clash(ty, wanted)),
-            (wanted, Passed::Value { ty, .. }) => return Err(clash(&VariableType::Scalar(*ty), wanted)),
+            (_, Passed::Table { .. } | Passed::Value { .. }) => {
+                return Err(SqlError::not_supported(
+                    "a table that is not of the parameter's type, or a value for a table",
+                ));
+            }
         }
         Ok(true)
     }
@@ -207,14 +207,9 @@ impl Session {
 
 fn is_same_table(wanted: &VariableType, given: &VariableType) -> bool {
     match (wanted.template(), given.template()) {
-        (Some(a), Some(b)) => Arc::ptr_eq(a, b) || a.columns == b.columns && type_name(wanted) == type_name(given),
+        (Some(a), Some(b)) => Arc::ptr_eq(a, b),
         _ => false,
     }
-}
-
-fn clash(from: &VariableType, to: &VariableType) -> SqlError {
-    let message = format!("Operand type clash: {} is incompatible with {}", type_name(from), type_name(to));
-    SqlError::new(206, message).state(2)
 }
 
 /// What the arguments that were passed with OUTPUT have become, with their places counted from `first`.
@@ -249,14 +244,6 @@ pub fn convert_parameter(value: Value, from: SqlType, to: SqlType) -> SqlResult<
         }
         _ => error,
     })
-}
-
-fn type_name(ty: &VariableType) -> String {
-    match ty {
-        VariableType::Scalar(ty) => ty.name().to_string(),
-        VariableType::TableType { user_type, .. } => user_type.name.to_string(),
-        VariableType::Table(_) => "table".to_string(),
-    }
 }
 
 pub fn parameter_named(parameters: &[Parameter], name: &str) -> Option<usize> {
