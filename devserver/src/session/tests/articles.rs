@@ -106,8 +106,7 @@ fn using_tables_as_queues() {
 fn a_queue_with_a_status_column() {
     check(
         "SET ANSI_NULLS ON => ok
-         SET QUOTED_IDENTIFIER ON => ok
-         SET ANSI_PADDING ON => ok
+         SET QUOTED_IDENTIFIER ON ;; SET ANSI_PADDING ON => ok
          IF  EXISTS (SELECT * FROM sys.objects WHERE object_id = OBJECT_ID(N'[dbo].[Queue]') AND type in (N'U'))
              DROP TABLE [dbo].[Queue] => ok
          IF OBJECT_ID('dbo.Queue', 'U') IS NULL
@@ -229,9 +228,7 @@ fn a_worker_and_upserts() {
                exec sp_releaseapplock @Resource = 'Work', @LockOwner = 'Session'
                return @count
              end => ok
-         insert dbo.Work default values => ok
-         insert dbo.Work default values => ok
-         insert dbo.Work default values => ok
+         insert dbo.Work default values ;; insert dbo.Work default values ;; insert dbo.Work default values => ok
          declare @n int; exec @n = dbo.DoWork; select @n, (select max(Attempts) from Work) => 3, TinyInt(2)
          == upserts
          -- Upserts: UPDATE then INSERT under UPDLOCK and SERIALIZABLE, MERGE with HOLDLOCK, INSERT and catch 2627.

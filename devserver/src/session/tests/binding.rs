@@ -25,11 +25,8 @@ fn names_arguments_and_types_are_bound() {
          CREATE PROCEDURE p @a int, @b int = 2, @c int = 3 OUTPUT AS SET @c = @a + @b; RETURN 4 => ok
          EXEC nobody => error 2812
          -- It may be a procedure of SQL Server's own.
-         EXEC sp_help => error 59000
-         EXEC sys.sp_spaceused => error 59000
-         EXEC SP_WHO2 => error 59000
-         EXEC dbo.sp_helpindex => error 59000
-         EXEC xp_cmdshell 'dir' => error 59000
+         EXEC sp_help ;; EXEC sys.sp_spaceused ;; EXEC SP_WHO2 ;; EXEC dbo.sp_helpindex ;;
+             EXEC xp_cmdshell 'dir' => error 59000
          EXEC jobs.sp_help => error 2812
          EXEC p => error 201
          EXEC p 1, 2, 3, 4 => error 8144
@@ -57,18 +54,14 @@ fn names_arguments_and_types_are_bound() {
          SELECT 1 FROM t GROUP BY (SELECT a) => error 59000
          EXEC sp_getapplock @Resourc = N'x' => error 8145
          == what is not known is refused
-         SET QUOTED_IDENTIFIER OFF => error 59000
-         SET IMPLICIT_TRANSACTIONS ON => error 59000
-         SELECT * FROM sys.dm_os_wait_stats => error 59000
-         ALTER DATABASE CURRENT SET SINGLE_USER => error 59000
+         SET QUOTED_IDENTIFIER OFF ;; SET IMPLICIT_TRANSACTIONS ON ;; SELECT * FROM sys.dm_os_wait_stats ;;
+             ALTER DATABASE CURRENT SET SINGLE_USER => error 59000
          == a changed table is seen by old plans
-         CREATE TABLE t (a int); INSERT t VALUES (1) => ok
-         CREATE PROCEDURE p AS SELECT * FROM t => ok
+         CREATE TABLE t (a int); INSERT t VALUES (1) ;; CREATE PROCEDURE p AS SELECT * FROM t => ok
          EXEC p => 1
          ALTER TABLE t ADD b int; EXEC ('UPDATE t SET b = 5') => ok
          EXEC p => 1, 5
-         DROP TABLE t; CREATE TABLE t (c char(1)) => ok
-         INSERT t VALUES ('x') => ok
+         DROP TABLE t; CREATE TABLE t (c char(1)) ;; INSERT t VALUES ('x') => ok
          EXEC p => 'x'
          == a constant null has the type of what it is compared with
          -- A comparison with NULL is unknown. Source: "SET ANSI_NULLS" (MicrosoftDocs/sql-docs,
@@ -95,8 +88,7 @@ fn names_arguments_and_types_are_bound() {
          SELECT dbo.v.c FROM dbo.v WHERE dbo.v.c = 1 => 1
          SELECT dbo.grouped.n FROM grouped => 1
          SELECT dbo.v.c, m.v.c FROM dbo.v JOIN m.v ON m.v.c > dbo.v.c => 1, 2
-         SELECT m.v.c FROM dbo.v => error 4104
-         SELECT dbo.v.c FROM dbo.v AS x => error 4104
+         SELECT m.v.c FROM dbo.v ;; SELECT dbo.v.c FROM dbo.v AS x => error 4104
          SELECT dbo.v.c FROM dbo.v JOIN dbo.v ON 1 = 1 => error 1013
          UPDATE dbo.v SET c = 5 FROM dbo.v WHERE dbo.v.c = 1 => ok
          SELECT c FROM t => 5"#,

@@ -68,9 +68,8 @@ fn a_target_is_changed_directly_and_through_others() {
 fn what_a_change_reads_and_keeps() {
     check(
         r#"== a statement does not meet its own changes
-         CREATE TABLE n (n int NOT NULL PRIMARY KEY); INSERT n VALUES (1), (2), (3) => ok
-         UPDATE n SET n = n + 1 => ok
-         INSERT n SELECT n + 10 FROM n => ok
+         CREATE TABLE n (n int NOT NULL PRIMARY KEY); INSERT n VALUES (1), (2), (3) ;; UPDATE n SET n = n + 1 ;;
+             INSERT n SELECT n + 10 FROM n => ok
          SELECT COUNT(*), MAX(n) FROM n => 6, 14
          == table variables survive a rollback
          DECLARE @t TABLE (a int); CREATE TABLE #t (a int); BEGIN TRAN; INSERT @t VALUES (1); INSERT #t VALUES (1);
@@ -95,8 +94,7 @@ fn what_a_change_reads_and_keeps() {
          -- docs/t-sql/queries/update-transact-sql.md, speaks of the same object only).
          CREATE SCHEMA other => ok
          CREATE TABLE t (a int); CREATE TABLE other.t (a int); INSERT t VALUES (1); INSERT other.t VALUES (2) => ok
-         UPDATE t SET a = 7 FROM other.t => error 59000
-         DELETE t FROM other.t => error 59000
+         UPDATE t SET a = 7 FROM other.t ;; DELETE t FROM other.t => error 59000
          UPDATE t SET a = 3 FROM dbo.t; UPDATE other.t SET a = 4 FROM other.t; UPDATE t SET a += 5
              FROM other.t AS t => ok
          SELECT a FROM dbo.t; SELECT a FROM other.t => 3 | 9"#,

@@ -1,34 +1,27 @@
 //! [`crate::DevServer::copy_database`]: no statement of SQL Server's does that, but what is in a copy is what a backup
 //! restored under another name has.
 
-use super::harness::{errors, login_to, rows, session};
+use super::harness::{errors, login_to, session};
 use crate::error::SqlError;
-
-const SCHEMA: &[&str] = &[
-    "CREATE SCHEMA app",
-    "CREATE TABLE app.parents (id int NOT NULL CONSTRAINT pk_parents PRIMARY KEY)",
-    "CREATE SEQUENCE app.numbers AS bigint START WITH 10",
-    "CREATE TABLE app.t (id bigint IDENTITY(1, 1) CONSTRAINT pk_t PRIMARY KEY, parent int NOT NULL CONSTRAINT fk_t \
-     REFERENCES app.parents (id), n bigint NOT NULL, twice AS n * 2, \
-     CONSTRAINT small CHECK (n < 1000))",
-    "CREATE UNIQUE INDEX ux_t ON app.t (n) WHERE n > 0",
-    "CREATE TYPE app.ids AS TABLE (id bigint NOT NULL PRIMARY KEY)",
-    "CREATE VIEW app.v AS SELECT id, twice FROM app.t",
-    "CREATE PROCEDURE app.add_row @parent int AS INSERT INTO app.t (parent, n) OUTPUT inserted.id, inserted.n, \
-     inserted.twice VALUES (@parent, NEXT VALUE FOR app.numbers)",
-    "CREATE LOGIN worker WITH PASSWORD = 'secret-1'",
-    "CREATE USER worker FOR LOGIN worker",
-    "GRANT EXECUTE TO worker",
-    "INSERT INTO app.parents (id) VALUES (7)",
-    "EXEC app.add_row 7",
-];
 
 #[test]
 fn a_copy_has_all_that_is_in_the_other_and_goes_on_by_itself() {
     let (engine, mut first) = session();
-    for statement in SCHEMA {
-        first.check(&format!("{statement} => ok"));
-    }
+    first.check(
+        "CREATE SCHEMA app => ok
+         CREATE TABLE app.parents (id int NOT NULL CONSTRAINT pk_parents PRIMARY KEY);
+             INSERT app.parents VALUES (7); CREATE SEQUENCE app.numbers AS bigint START WITH 10;
+             CREATE TABLE app.t (id bigint IDENTITY(1, 1) CONSTRAINT pk_t PRIMARY KEY, parent int NOT NULL
+             CONSTRAINT fk_t REFERENCES app.parents (id), n bigint NOT NULL, twice AS n * 2,
+             CONSTRAINT small CHECK (n < 1000));
+             CREATE UNIQUE INDEX ux_t ON app.t (n) WHERE n > 0;
+             CREATE TYPE app.ids AS TABLE (id bigint NOT NULL PRIMARY KEY) ;;
+             CREATE VIEW app.v AS SELECT id, twice FROM app.t ;;
+             CREATE PROCEDURE app.add_row @parent int AS INSERT INTO app.t (parent, n) OUTPUT inserted.id, inserted.n,
+             inserted.twice VALUES (@parent, NEXT VALUE FOR app.numbers) ;;
+             CREATE LOGIN worker WITH PASSWORD = 'secret-1'; CREATE USER worker FOR LOGIN worker;
+             GRANT EXECUTE TO worker; EXEC app.add_row 7 => ok",
+    );
     engine.copy_database("readpast", "copied").unwrap();
     let mut copied = login_to(&engine, "sa", "secret", "copied");
     copied.check(
@@ -45,8 +38,7 @@ fn a_copy_has_all_that_is_in_the_other_and_goes_on_by_itself() {
     copied.check(
         "DELETE FROM app.t WHERE id > 1; SELECT COUNT(*) FROM app.v => 1
          -- Constraints, types and permissions have come along.
-         INSERT INTO app.t (parent, n) VALUES (8, 1) => error 547
-         INSERT INTO app.t (parent, n) VALUES (7, 1000) => error 547
+         INSERT INTO app.t (parent, n) VALUES (8, 1) ;; INSERT INTO app.t (parent, n) VALUES (7, 1000) => error 547
          INSERT INTO app.t (parent, n) VALUES (7, 10) => error 2601
          DECLARE @ids app.ids; INSERT INTO @ids VALUES (1), (1) => error 2627",
     );
@@ -156,6 +148,5 @@ fn a_dropped_database_ends_the_sessions_in_it() {
     assert_eq!(engine.end_database("tempdb").unwrap_err().number, 3708);
     // The name is free, and the new database is the other's copy again.
     engine.copy_database("readpast", "copied").unwrap();
-    let mut again = login_to(&engine, "sa", "secret", "copied");
-    assert_eq!(rows(&mut again, "SELECT COUNT(*) FROM dbo.t"), ["ROW(Int(0))"]);
+    login_to(&engine, "sa", "secret", "copied").check("SELECT COUNT(*) FROM dbo.t => 0");
 }

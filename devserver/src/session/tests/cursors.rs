@@ -55,22 +55,18 @@ fn cursors_over_one_table() {
              FETCH c INTO @a, @d => error 16922
          DECLARE c CURSOR LOCAL FOR SELECT id, n FROM jobs; OPEN c; FETCH c; ALTER TABLE jobs ADD x int NULL;
              FETCH c => 1, 0 | error 16943
-         DECLARE c CURSOR FAST_FORWARD FOR SELECT id FROM jobs => error 59000
-         DECLARE c CURSOR LOCAL STATIC FOR SELECT id FROM jobs => error 59000
-         DECLARE c SCROLL CURSOR FOR SELECT id FROM jobs => error 59000
-         DECLARE c CURSOR FOR SELECT id FROM jobs FOR UPDATE OF n => error 59000
-         DECLARE c CURSOR FOR SELECT id FROM jobs ORDER BY n; OPEN c => error 59000
-         DECLARE c CURSOR LOCAL FOR SELECT DISTINCT n FROM jobs; OPEN c => error 59000
-         DECLARE c CURSOR LOCAL FOR SELECT COUNT(*) FROM jobs; OPEN c => error 59000
-         DECLARE c CURSOR LOCAL FOR SELECT TOP (1) id FROM jobs; OPEN c => error 59000
-         DECLARE c CURSOR LOCAL FOR SELECT a.id FROM jobs a LEFT JOIN jobs b ON b.id = a.n; OPEN c => error 59000
-         DECLARE c CURSOR LOCAL FOR SELECT a.id FROM jobs a INNER HASH JOIN jobs b ON b.id = a.n; OPEN c => error 59000
-         DECLARE @c CURSOR => error 59000
-         FETCH LAST FROM c => error 59000
-         FETCH ABSOLUTE 1 FROM c => error 59000
-         OPEN GLOBAL c => error 59000
-         SELECT CURSOR_STATUS('local', 'c') => error 59000
-         SET CURSOR_CLOSE_ON_COMMIT ON; DECLARE d CURSOR LOCAL FOR SELECT id FROM jobs; OPEN d => error 59000
+         DECLARE c CURSOR FAST_FORWARD FOR SELECT id FROM jobs ;;
+             DECLARE c CURSOR LOCAL STATIC FOR SELECT id FROM jobs ;; DECLARE c SCROLL CURSOR FOR SELECT id FROM jobs ;;
+             DECLARE c CURSOR FOR SELECT id FROM jobs FOR UPDATE OF n ;;
+             DECLARE c CURSOR FOR SELECT id FROM jobs ORDER BY n; OPEN c ;;
+             DECLARE c CURSOR LOCAL FOR SELECT DISTINCT n FROM jobs; OPEN c ;;
+             DECLARE c CURSOR LOCAL FOR SELECT COUNT(*) FROM jobs; OPEN c ;;
+             DECLARE c CURSOR LOCAL FOR SELECT TOP (1) id FROM jobs; OPEN c ;;
+             DECLARE c CURSOR LOCAL FOR SELECT a.id FROM jobs a LEFT JOIN jobs b ON b.id = a.n; OPEN c ;;
+             DECLARE c CURSOR LOCAL FOR SELECT a.id FROM jobs a INNER HASH JOIN jobs b ON b.id = a.n; OPEN c ;;
+             DECLARE @c CURSOR ;; FETCH LAST FROM c ;; FETCH ABSOLUTE 1 FROM c ;; OPEN GLOBAL c ;;
+             SELECT CURSOR_STATUS('local', 'c') ;;
+             SET CURSOR_CLOSE_ON_COMMIT ON; DECLARE d CURSOR LOCAL FOR SELECT id FROM jobs; OPEN d => error 59000
          == a fetch locks like a select
          2: SET LOCK_TIMEOUT 0; BEGIN TRAN; UPDATE jobs SET n = 1 WHERE id = 1 => ok
          -- READPAST skips the row that is locked; the row under the cursor is this session's until its transaction

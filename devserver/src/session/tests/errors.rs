@@ -45,8 +45,7 @@ fn what_an_error_ends_and_what_catches_it() {
          SELECT COUNT(*), @@TRANCOUNT FROM t => 0, 0
          SET XACT_ABORT ON; BEGIN TRAN; BEGIN TRY SELECT 1/0 END TRY BEGIN CATCH END CATCH => error 3998
          == the depth of procedures is limited
-         CREATE TABLE depth (n int) => ok
-         CREATE PROCEDURE deep AS INSERT depth VALUES (1); EXEC deep => ok
+         CREATE TABLE depth (n int) ;; CREATE PROCEDURE deep AS INSERT depth VALUES (1); EXEC deep => ok
          EXEC deep => error 217
          SELECT COUNT(*) FROM depth => 32
          == return status tells of errors
@@ -58,8 +57,7 @@ fn what_an_error_ends_and_what_catches_it() {
          -- Source: docs/t-sql/language-elements/throw-transact-sql.md, which does not say what becomes of a single one.
          THROW 50001, '50%%d', 1 => error 50001 50%d
          BEGIN TRY THROW 50001, '50%%d', 1 END TRY BEGIN CATCH THROW END CATCH => error 50001 50%d
-         THROW 50001, '50%d', 1 => error 59000
-         THROW 50001, '50%', 1 => error 59000
+         THROW 50001, '50%d', 1 ;; THROW 50001, '50%', 1 => error 59000
          THROW 50001, '%%%', 1 => error 59000",
     );
 }
@@ -175,13 +173,10 @@ fn a_change_that_was_taken_back_says_so() {
 fn under_noexec_batches_are_compiled_and_nothing_is_done() {
     check(
         "CREATE TABLE t (a int NOT NULL) => ok
-         IF @@ERROR <> 0 SET NOEXEC ON => ok
-         INSERT t VALUES (1) => ok
+         IF @@ERROR <> 0 SET NOEXEC ON ;; INSERT t VALUES (1) => ok
          THROW 50001, 'no', 1 => error 50001
          IF @@ERROR <> 0 SET NOEXEC ON => ok
-         INSERT t VALUES (2) => none
-         CREATE PROCEDURE p AS SELECT 1 => none
-         THROW 50002, 'no', 1 => none
+         INSERT t VALUES (2) ;; CREATE PROCEDURE p AS SELECT 1 ;; THROW 50002, 'no', 1 => none
          SELECT FROM => error 156
          SELECT 1; SET NOEXEC OFF; SELECT 2 => 2
          SELECT COUNT(*), OBJECT_ID('p') FROM t => 1, NULL",

@@ -67,13 +67,6 @@ pub fn ok(session: &mut Session, sql: &str) {
     rows(session, sql);
 }
 
-/// Runs a script whose batches are parted by GO, as sqlcmd does; none of them may fail.
-pub fn script(session: &mut Session, sql: &str) {
-    for batch in sql.split("\nGO") {
-        rows(session, batch.trim());
-    }
-}
-
 /// Waits until another session waits for a lock; fails the test after half a minute.
 pub fn until_one_waits(engine: &Engine) {
     let give_up = Instant::now() + Duration::from_secs(30);
@@ -123,8 +116,8 @@ fn check_all(sessions: &HashMap<String, Session>) {
 impl Session {
     /// Runs the batches of a script. Each goes up to ` => ` and the rows and errors that it must give, parted by ` | `:
     /// those of an error are `error`, its number, and perhaps a part of its text. `ok` stands for any rows but no
-    /// error, `none` for neither. `tokens` comes before all tokens of the answer. Lines that
-    /// begin with `|` have more of them. The last batch may end without a `=>`.
+    /// error, `none` for neither. `tokens` comes before all tokens of the answer. Lines that begin with `|` have more of
+    /// them. Several batches that give the same are parted by ` ;; `. The last batch may end without a `=>`.
     pub fn check(&mut self, script: &str) {
         for (sql, expected) in batches(script) {
             check_batch(self, &sql, &expected, "");
@@ -153,9 +146,11 @@ fn batches(script: &str) -> Vec<(String, String)> {
 }
 
 fn check_batch(session: &mut Session, sql: &str, expected: &str, heading: &str) {
-    let mut writer = ResponseWriter::for_test();
-    session.run_batch(sql, &mut writer);
-    let tokens = writer.tokens_in_sql();
+    sql.split(";;").for_each(|sql| check_one(session, sql.trim(), expected, heading));
+}
+
+fn check_one(session: &mut Session, sql: &str, expected: &str, heading: &str) {
+    let tokens = run(session, sql);
     let content = |token: &str, name: &str| Some(token.strip_prefix(name)?.strip_suffix(')')?.to_owned());
     let outcome = |token: &String| {
         content(token, "ROW(").or_else(|| Some(format!("error {}", content(token, "ERROR(")?.replacen(',', "", 1))))

@@ -22,16 +22,14 @@ fn the_counter_is_reseeded() {
          DECLARE @t nvarchar(20) = N'jobs', @v int = 30; DBCC CHECKIDENT (@t, RESEED, @v) => ok
          INSERT jobs (v) OUTPUT inserted.id VALUES (1) => 31
          == a new value goes back with its transaction
-         INSERT jobs (v) VALUES (1) => ok
-         BEGIN TRAN; DBCC CHECKIDENT (jobs, RESEED, 50); ROLLBACK => ok
+         INSERT jobs (v) VALUES (1) ;; BEGIN TRAN; DBCC CHECKIDENT (jobs, RESEED, 50); ROLLBACK => ok
          INSERT jobs (v) OUTPUT inserted.id VALUES (1) => 2
          == what has no counter is refused
          CREATE TABLE plain (id int NOT NULL); CREATE TABLE small (id tinyint IDENTITY NOT NULL, v int) => ok
          DBCC CHECKIDENT ('nowhere', RESEED, 1) => error 2501
          DBCC CHECKIDENT (plain, RESEED, 1) => error 7997
          DBCC CHECKIDENT (small, RESEED, 256) => error 2560
-         DBCC CHECKDB => error 59000
-         DBCC CHECKIDENT (small) => error 59000
+         DBCC CHECKDB ;; DBCC CHECKIDENT (small) => error 59000
          == a table variable counts
          -- "Returns the last identity value inserted into an identity column in the same scope": of a table variable as
          -- of any table. Source: "SCOPE_IDENTITY" (docs/t-sql/functions/scope-identity-transact-sql.md).

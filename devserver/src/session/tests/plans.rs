@@ -51,16 +51,11 @@ fn indexes_are_used_and_forced() {
          BEGIN TRAN; UPDATE t SET state = 2 WHERE id = 3 => ok
          2: SET LOCK_TIMEOUT 0 => ok
          -- By key, by key range, by a list of keys, by joining, and TOP in index order: none of them comes near row 3.
-         2: SELECT id FROM t WHERE id = 1 => ok
-         2: SELECT id FROM t WHERE id < 3 => ok
-         2: SELECT id FROM t WHERE id IN (1, 2) => ok
-         2: SELECT t.id FROM (VALUES (1)) AS v (id) JOIN t ON t.id = v.id => ok
-         2: SELECT TOP (1) id FROM t ORDER BY id => ok
-         2: SELECT TOP (1) id FROM t WHERE q = 1 AND state = 0 ORDER BY id DESC => ok
-         2: SELECT 1 WHERE EXISTS (SELECT 1 FROM t WHERE id = 2) => ok
-         2: UPDATE t SET k = 'z' WHERE id = 2 => ok
-         2: DELETE t WHERE id = 2 => ok
-         2: DECLARE @big bigint = 1; SELECT id FROM t WHERE id = @big => ok
+         2: SELECT id FROM t WHERE id = 1 ;; SELECT id FROM t WHERE id < 3 ;; SELECT id FROM t WHERE id IN (1, 2) ;;
+             SELECT t.id FROM (VALUES (1)) AS v (id) JOIN t ON t.id = v.id ;; SELECT TOP (1) id FROM t ORDER BY id ;;
+             SELECT TOP (1) id FROM t WHERE q = 1 AND state = 0 ORDER BY id DESC ;;
+             SELECT 1 WHERE EXISTS (SELECT 1 FROM t WHERE id = 2) ;; UPDATE t SET k = 'z' WHERE id = 2 ;;
+             DELETE t WHERE id = 2 ;; DECLARE @big bigint = 1; SELECT id FROM t WHERE id = @big => ok
          2: SELECT id FROM t WHERE k = 'a' => 1 | error 1222
          == types that are not the columns still find its rows
          DECLARE @v bigint = 5000000000; SELECT id FROM t WHERE id = @v => none

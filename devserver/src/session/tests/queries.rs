@@ -1,6 +1,6 @@
 //! What queries give.
 
-use crate::session::tests::harness::{check, errors, ok, rows, run, session};
+use crate::session::tests::harness::check;
 
 #[test]
 fn queries_over_one_table() {
@@ -95,21 +95,18 @@ fn queries_over_one_table() {
 /// docs/relational-databases/system-stored-procedures/sp-refreshview-transact-sql.md).
 #[test]
 fn what_selects_all_columns_does_not_follow_its_table() {
-    let (_e, mut s) = session();
-    ok(&mut s, "CREATE TABLE b (x int, y int); INSERT b VALUES (1, 2)");
-    ok(&mut s, "CREATE VIEW v AS SELECT * FROM b");
-    ok(&mut s, "CREATE VIEW x_only AS SELECT x FROM b");
-    ok(&mut s, "ALTER TABLE b ADD z int");
-    assert_eq!(errors(&mut s, "SELECT * FROM v"), [59000]);
-    ok(&mut s, "ALTER TABLE b DROP COLUMN z");
-    ok(&mut s, "SELECT * FROM v");
-    for change in ["EXEC sp_rename 'b.y', 'w', 'COLUMN'", "ALTER TABLE b DROP COLUMN w"] {
-        ok(&mut s, change);
-        assert_eq!(errors(&mut s, "SELECT * FROM v"), [59000], "{change}");
-    }
-    assert_eq!(rows(&mut s, "SELECT * FROM x_only"), ["ROW(Int(1))"]);
-    ok(&mut s, "ALTER VIEW v AS SELECT * FROM b");
-    assert_eq!(rows(&mut s, "SELECT * FROM v"), ["ROW(Int(1))"]);
+    check(
+        "CREATE TABLE b (x int, y int); INSERT b VALUES (1, 2) ;; CREATE VIEW v AS SELECT * FROM b ;;
+             CREATE VIEW x_only AS SELECT x FROM b ;; ALTER TABLE b ADD z int => ok
+         SELECT * FROM v => error 59000
+         ALTER TABLE b DROP COLUMN z ;; SELECT * FROM v ;; EXEC sp_rename 'b.y', 'w', 'COLUMN' => ok
+         SELECT * FROM v => error 59000
+         ALTER TABLE b DROP COLUMN w => ok
+         SELECT * FROM v => error 59000
+         SELECT * FROM x_only => 1
+         ALTER VIEW v AS SELECT * FROM b => ok
+         SELECT * FROM v => 1",
+    );
 }
 
 #[test]
@@ -123,22 +120,18 @@ fn orders_and_results_without_rows() {
          SELECT STRING_AGG(a, N',') FROM t => 'x,x'
          SELECT STRING_AGG(a, ','+'') FROM t => 'x,x'
          DECLARE @s varchar(2) = '; '; SELECT STRING_AGG(a, @s) FROM t => 'x; x'
-         SELECT STRING_AGG(a, b) FROM t => error 59000
-         SELECT STRING_AGG(a, 1) FROM t => error 59000
-         SELECT STRING_AGG(a, CAST(',' AS varchar(max))) FROM t => error 59000
-         SELECT STRING_AGG(a, ',' COLLATE Latin1_General_BIN2) FROM t => error 59000
+         SELECT STRING_AGG(a, b) FROM t ;; SELECT STRING_AGG(a, 1) FROM t ;;
+             SELECT STRING_AGG(a, CAST(',' AS varchar(max))) FROM t ;;
+             SELECT STRING_AGG(a, ',' COLLATE Latin1_General_BIN2) FROM t => error 59000
          == constants are no order
          -- 408, 5308 and 5309 (docs/relational-databases/errors-events/database-engine-events-and-errors-0-to-999.md
          -- and …-5000-to-5999.md).
          CREATE TABLE t (a int); INSERT t VALUES (2), (1) => ok
          SELECT a FROM t ORDER BY a, 1 + 0
              => error 59000
-         SELECT a FROM t ORDER BY 'a' + 'b' => error 59000
-         SELECT a FROM t ORDER BY NULL => error 59000
-         SELECT a FROM t ORDER BY -1 => error 59000
-         SELECT ROW_NUMBER() OVER (ORDER BY 1) FROM t => error 59000
-         SELECT ROW_NUMBER() OVER (ORDER BY NULL) FROM t => error 59000
-         SELECT ROW_NUMBER() OVER (ORDER BY 'x') FROM t => error 59000
+         SELECT a FROM t ORDER BY 'a' + 'b' ;; SELECT a FROM t ORDER BY NULL ;; SELECT a FROM t ORDER BY -1 ;;
+             SELECT ROW_NUMBER() OVER (ORDER BY 1) FROM t ;; SELECT ROW_NUMBER() OVER (ORDER BY NULL) FROM t ;;
+             SELECT ROW_NUMBER() OVER (ORDER BY 'x') FROM t => error 59000
          SELECT a FROM (SELECT a, 1 AS one FROM t) AS d ORDER BY d.one + 0, a => 1 | 2
          DECLARE @v int = 1; SELECT a FROM t ORDER BY @v + 1, a => 1 | 2
          SELECT a FROM t ORDER BY (SELECT NULL), a => 1 | 2
@@ -150,24 +143,16 @@ fn orders_and_results_without_rows() {
 // Source: [MS-TDS] 2.2.7, "ORDER": by which columns the rows are ordered, behind COLMETADATA.
 #[test]
 fn the_client_is_told_by_which_columns_a_result_is_ordered() {
-    let (_e, mut s) = session();
-    ok(&mut s, "CREATE TABLE t (a int NOT NULL PRIMARY KEY, b int, c int); INSERT t VALUES (1, 2, 3)");
-    let order = |s: &mut _, sql: &str| {
-        let tokens = run(s, sql);
-        assert!(tokens[0].starts_with("COLMETADATA"), "{tokens:?}");
-        tokens.into_iter().nth(1).filter(|token| token.starts_with("ORDER"))
-    };
-    for (sql, columns) in [
-        ("SELECT a, b, c FROM t ORDER BY c, a DESC", Some("ORDER(3, 1)")),
-        // In order by its index: nothing is sorted.
-        ("SELECT b, a FROM t ORDER BY a", Some("ORDER(2)")),
-        ("SELECT a AS x, b + 1 FROM t ORDER BY 2, x", Some("ORDER(2, 1)")),
-        ("SELECT a FROM t UNION ALL SELECT b FROM t ORDER BY a", Some("ORDER(1)")),
-        ("SELECT b, COUNT(*) AS n FROM t GROUP BY b ORDER BY n", Some("ORDER(2)")),
-        ("SELECT a FROM t", None),
-        ("SELECT d.a FROM (SELECT TOP (1) a FROM t ORDER BY a) AS d", None),
-        ("DELETE t OUTPUT deleted.a WHERE a = 9", None),
-    ] {
-        assert_eq!(order(&mut s, sql).as_deref(), columns, "{sql}");
-    }
+    check(
+        "CREATE TABLE t (a int NOT NULL PRIMARY KEY, b int, c int) => ok
+         SELECT a, b, c FROM t ORDER BY c, a DESC => tokens COLMETADATA(a Int, b Int, c Int) | ORDER(3, 1) | DONE(count=0)
+         -- In order by its index: nothing is sorted.
+         SELECT b, a FROM t ORDER BY a => tokens COLMETADATA(b Int, a Int) | ORDER(2) | DONE(count=0)
+         SELECT a AS x, b + 1 FROM t ORDER BY 2, x => tokens COLMETADATA(x Int,  Int) | ORDER(2, 1) | DONE(count=0)
+         SELECT a FROM t UNION ALL SELECT b FROM t ORDER BY a => tokens COLMETADATA(a Int) | ORDER(1) | DONE(count=0)
+         SELECT b, COUNT(*) AS n FROM t GROUP BY b ORDER BY n
+             => tokens COLMETADATA(b Int, n Int) | ORDER(2) | DONE(count=0)
+         SELECT a FROM t ;; SELECT d.a FROM (SELECT TOP (1) a FROM t ORDER BY a) AS d ;;
+             DELETE t OUTPUT deleted.a WHERE a = 9 => tokens COLMETADATA(a Int) | DONE(count=0)",
+    );
 }

@@ -172,7 +172,7 @@ impl Script {
 
     fn transaction_count(&mut self) -> i32 {
         let count = rows(&mut self.session, "SELECT @@TRANCOUNT");
-        count[0].trim_matches(|c: char| !c.is_ascii_digit()).parse().expect("ROW(Int(n))")
+        count[0].trim_matches(|c: char| !c.is_ascii_digit()).parse().expect("ROW(n)")
     }
 
     fn check_indexes(&mut self, sql: &str) {

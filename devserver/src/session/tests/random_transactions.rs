@@ -297,7 +297,7 @@ fn worker(engine: &Arc<Engine>, number: usize, answer: Sender<Answer>) -> Worker
     Worker { steps: Some(steps), running: false, open: None, serializable: false, thread: Some(thread) }
 }
 
-/// The two numbers of `ROW(Int(1), BigInt(2))`.
+/// The two numbers of `ROW(1, BigInt(2))`.
 fn pair(row: &str) -> (u32, i64) {
     let mut numbers = row.split(|c: char| !c.is_ascii_digit()).filter(|digits| !digits.is_empty());
     let mut next = || numbers.next().expect("two numbers").parse::<i64>().expect("a number");

@@ -8,9 +8,7 @@ fn things_get_other_names() {
     check(
         "CREATE TABLE a (id int NOT NULL CONSTRAINT pk_a PRIMARY KEY, b int NULL
              CONSTRAINT ck CHECK (b > 0), c int NULL) => ok
-         INSERT a VALUES (1, 2, 3) => ok
-         EXEC sp_rename 'dbo.a', 'z' => ok
-         EXEC sp_rename 'z.c', 'cc', 'COLUMN' => ok
+         INSERT a VALUES (1, 2, 3) ;; EXEC sp_rename 'dbo.a', 'z' ;; EXEC sp_rename 'z.c', 'cc', 'COLUMN' => ok
          SELECT cc FROM z => 3
          SELECT * FROM a => error 208
          EXEC sp_rename 'nothing', 'x' => error 59000

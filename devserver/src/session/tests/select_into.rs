@@ -23,8 +23,7 @@ fn the_new_table_is_made_of_the_query() {
          == an empty copy and what is refused
          SELECT TOP (0) * INTO #archive FROM jobs; INSERT #archive (state) VALUES (3) => ok
          SELECT id, state FROM #archive => 10, TinyInt(3)
-         SELECT 1 INTO #nameless => error 59000
-         SELECT 1 AS a, 2 AS A INTO #twice => error 59000
+         SELECT 1 INTO #nameless ;; SELECT 1 AS a, 2 AS A INTO #twice => error 59000
          SELECT * INTO #nowhere FROM missing => error 208
          SELECT * INTO archive FROM jobs => error 59000
          == the empty table stays when the rows cannot be read

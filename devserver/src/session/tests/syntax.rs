@@ -57,8 +57,7 @@ fn texts_mean_what_they_mean_in_tsql() {
          SET QUOTED_IDENTIFIER, ANSI_NULLS ON => ok
          SET QUOTED_IDENTIFIER OFF => error 59000
          == keys longer than the index allows are refused
-         CREATE TABLE wide (k nvarchar(4000) INDEX by_k) => ok
-         INSERT wide VALUES (REPLICATE(N'x', 850)) => ok
+         CREATE TABLE wide (k nvarchar(4000) INDEX by_k) ;; INSERT wide VALUES (REPLICATE(N'x', 850)) => ok
          INSERT wide VALUES (REPLICATE(N'x', 851))
              => error 1946 Operation failed. The index entry of length 1702 bytes"#,
     );

@@ -48,8 +48,7 @@ fn triggers_on_one_table() {
              END CATCH => 515, SmallInt(-1), 'dbo.fails'
          BEGIN TRY UPDATE orders SET state = 'x' END TRY BEGIN CATCH SELECT ERROR_NUMBER(), @@TRANCOUNT
              END CATCH => 515, 0
-         DISABLE TRIGGER fails ON orders; UPDATE orders SET state = 'x' => ok
-         ENABLE TRIGGER ALL ON orders => ok
+         DISABLE TRIGGER fails ON orders; UPDATE orders SET state = 'x' ;; ENABLE TRIGGER ALL ON orders => ok
          UPDATE orders SET state = 'y' => error 515
          DROP TRIGGER fails; UPDATE orders SET state = 'y' => ok
          == identities and counts of a trigger are its own
@@ -70,10 +69,9 @@ fn triggers_on_one_table() {
          DROP TRIGGER IF EXISTS nothing; DROP TABLE orders; SELECT 1 => ok
          SELECT OBJECT_ID('orders_changed', 'TR') => NULL
          == a rollback takes back what was done to triggers
-         BEGIN TRAN; DISABLE TRIGGER orders_changed ON orders; ROLLBACK => ok
-         BEGIN TRAN; EXEC ('CREATE TRIGGER more ON orders AFTER INSERT AS RETURN'); ROLLBACK => ok
-         BEGIN TRAN; DROP TRIGGER orders_changed; ROLLBACK => ok
-         INSERT orders (state) VALUES ('new') => ok
+         BEGIN TRAN; DISABLE TRIGGER orders_changed ON orders; ROLLBACK ;;
+             BEGIN TRAN; EXEC ('CREATE TRIGGER more ON orders AFTER INSERT AS RETURN'); ROLLBACK ;;
+             BEGIN TRAN; DROP TRIGGER orders_changed; ROLLBACK ;; INSERT orders (state) VALUES ('new') => ok
          SELECT what FROM queue => 'insert'
          SELECT name FROM sys.triggers => 'orders_changed'"#,
     );

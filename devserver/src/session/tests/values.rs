@@ -13,10 +13,8 @@ fn values_convert() {
          SELECT CAST('1.5' AS int)
              => error 245 Conversion failed when converting the varchar value '1.5' to data type int.
          SELECT CAST('abc' AS bigint) => error 8114 Error converting data type varchar to bigint.
-         SELECT CAST('9999999999' AS int) => error 59000
-         SELECT CAST('256' AS tinyint) => error 59000
-         SELECT CAST('yes' AS bit) => error 59000
-         SELECT CAST('1' AS decimal(5, 2)) => error 59000
+         SELECT CAST('9999999999' AS int) ;; SELECT CAST('256' AS tinyint) ;; SELECT CAST('yes' AS bit) ;;
+             SELECT CAST('1' AS decimal(5, 2)) => error 59000
          == numbers are cut or rounded by type
          -- "Truncating and rounding results" in docs/t-sql/functions/cast-and-convert-transact-sql.md
          SELECT CAST(10.6496 AS int), CAST(CAST(10.6496 AS decimal(18, 0)) AS varchar(9)) => 10, '11'
@@ -25,8 +23,7 @@ fn values_convert() {
          SELECT CAST(9.995 AS decimal(3, 2)) => error 8115
          == number overflow names the types
          SELECT CAST(40000 AS smallint) => error 220
-         SELECT CAST(CAST(1099511627776 AS bigint) AS int) => error 8115
-         SELECT CAST(1000 AS decimal(3, 0)) => error 8115
+         SELECT CAST(CAST(1099511627776 AS bigint) AS int) ;; SELECT CAST(1000 AS decimal(3, 0)) => error 8115
          SELECT CAST(-1 AS tinyint) => error 220
          SELECT CAST(CAST(3000000000. AS float) AS int) => error 59000
          == text is cut and filled up by cast
@@ -42,8 +39,7 @@ fn values_convert() {
          DECLARE @v varbinary(max) = 'a'
              => error 257 Implicit conversion from data type varchar to varbinary is not allowed. Use the CONVERT
          SELECT CAST(CAST('20200101' AS datetime) AS int) => error 59000
-         SELECT CAST(NEWID() AS int) => error 529
-         SELECT CAST(CAST('20200101' AS date) AS int) => error 529
+         SELECT CAST(NEWID() AS int) ;; SELECT CAST(CAST('20200101' AS date) AS int) => error 529
          == bytes and text
          -- "Binary styles" and the example "Using CONVERT with binary and character data"
          SELECT CONVERT(char(8), 0x4E616D65, 0), CONVERT(varchar(20), 0x4E616D65, 1), CONVERT(varchar(20), 0x4E616D65,
@@ -63,10 +59,8 @@ fn values_convert() {
          SELECT CAST(CAST('2007-12-31 23:59:59.99' AS datetime2(0)) AS varchar(40)) => '2008-01-01 00:00:00'
          SELECT CAST(CAST(CAST('2016-10-23 12:45:37.333' AS datetime) AS datetime2) AS varchar(40))
              => '2016-10-23 12:45:37.3333333'
-         SELECT CAST('2023-02-30' AS datetime) => error 242
-         SELECT CAST('1752-12-31' AS datetime) => error 242
-         SELECT CAST('2023-02-30' AS datetime2) => error 241
-         SELECT CAST('2023-02-03 10:00:00.1234' AS datetime) => error 241
+         SELECT CAST('2023-02-30' AS datetime) ;; SELECT CAST('1752-12-31' AS datetime) => error 242
+         SELECT CAST('2023-02-30' AS datetime2) ;; SELECT CAST('2023-02-03 10:00:00.1234' AS datetime) => error 241
          SELECT CONVERT(varchar(40), CAST(1.5 AS datetime), 121), CONVERT(varchar(40), CAST(-1 AS datetime), 121)
              => '1900-01-02 12:00:00.000', '1899-12-31 00:00:00.000'
          == texts are read as dates
@@ -77,14 +71,11 @@ fn values_convert() {
          SELECT CAST(CAST('1996/4/15 16:00' AS datetime2(0)) AS varchar(40)) => '1996-04-15 16:00:00'
          SELECT CAST(CAST('14:30:20.9' AS datetime2(1)) AS varchar(40)) => '1900-01-01 14:30:20.9'
          SELECT CAST(CAST('' AS datetime2(0)) AS varchar(40)) => '1900-01-01 00:00:00'
-         SELECT CAST('tomorrow' AS datetime2) => error 59000
-         SELECT CAST('2004-05-23X14:25:00' AS datetime2) => error 59000
-         SELECT CAST('04/15/1996' AS datetime2) => error 59000
-         SELECT CAST('4 PM' AS datetime2) => error 59000
-         SELECT CAST('2004-05-23T14:25' AS datetime2) => error 59000
-         SELECT CAST('2024-02-29T00:00:00Z' AS datetime2) => error 59000
-         SELECT CAST('20231301' AS datetime2) => error 241
-         SELECT CAST('25:00' AS datetime2) => error 241
+         SELECT CAST('tomorrow' AS datetime2) ;; SELECT CAST('2004-05-23X14:25:00' AS datetime2) ;;
+             SELECT CAST('04/15/1996' AS datetime2) ;; SELECT CAST('4 PM' AS datetime2) ;;
+             SELECT CAST('2004-05-23T14:25' AS datetime2) ;;
+             SELECT CAST('2024-02-29T00:00:00Z' AS datetime2) => error 59000
+         SELECT CAST('20231301' AS datetime2) ;; SELECT CAST('25:00' AS datetime2) => error 241
          == styles are written
          -- docs/t-sql/functions/cast-and-convert-transact-sql.md, "Date and time styles"
          DECLARE @d datetime = '2006-04-05 16:07:09.997';
@@ -122,15 +113,11 @@ fn operators_compute() {
          SELECT '40' + 2 => 42
          SELECT 'x' + 2 => error 245
          == operands that do not go together
-         SELECT CAST(1 AS bit) + CAST(1 AS bit) => error 59000
-         SELECT 'a' - 'b' => error 59000
-         SELECT 'a' + 0x01 => error 59000
-         SELECT CAST('20200101' AS datetime2) + 1 => error 59000
-         SELECT NEWID() + NEWID() => error 59000
-         SELECT CAST(1 AS float) % 2 => error 59000
+         SELECT CAST(1 AS bit) + CAST(1 AS bit) ;; SELECT 'a' - 'b' ;; SELECT 'a' + 0x01 ;;
+             SELECT CAST('20200101' AS datetime2) + 1 ;; SELECT NEWID() + NEWID() ;;
+             SELECT CAST(1 AS float) % 2 => error 59000
          SELECT CAST(1.5 AS decimal(9, 2)) * 2 => error 59000 the operator '*' on
-         SELECT 1 & 0x01 => error 59000
-         SELECT -'a' => error 59000
+         SELECT 1 & 0x01 ;; SELECT -'a' => error 59000
          == days are added to a datetime
          SELECT CONVERT(varchar(40), CAST('19000101' AS datetime) + 2, 121) => '1900-01-03 00:00:00.000'
          == types meet in the one of higher precedence
@@ -161,8 +148,7 @@ fn functions_give_values() {
          == parts of text
          SELECT LEFT('abcdefg', 2), SUBSTRING('abcdef', 2, 3), SUBSTRING('abcdef', -1, 3), SUBSTRING('abc', 9, 3)
              => 'ab', 'bcd', 'a', ''
-         SELECT LEFT('ab', -1) => error 59000
-         SELECT SUBSTRING('abc', 1, -1) => error 59000
+         SELECT LEFT('ab', -1) ;; SELECT SUBSTRING('abc', 1, -1) => error 59000
          SELECT SUBSTRING(5, 1, 1) => error 8116
          SELECT STUFF('abcdef', 2, 3, 'ijklmn'), STUFF('abc', 2, 1, NULL), STUFF('abc', 0, 1, 'x')
              => 'aijklmnef', 'ac', NULL
@@ -223,14 +209,9 @@ fn functions_give_values() {
          SELECT FORMATMESSAGE('Signed int %i', -5), FORMATMESSAGE('Hello %s!', 'TEST'), FORMATMESSAGE('100%% %s', NULL),
              FORMATMESSAGE('%s %d', N'n', 5), FORMATMESSAGE('a %s b')
              => 'Signed int -5', 'Hello TEST!', '100% (null)', 'n 5', 'a (null) b'
-         SELECT FORMATMESSAGE('%03i', 1) => error 59000
-         SELECT FORMATMESSAGE('%-20s', 'a') => error 59000
-         SELECT FORMATMESSAGE('%.3s', 'a') => error 59000
-         SELECT FORMATMESSAGE('%u', 1) => error 59000
-         SELECT FORMATMESSAGE('%x', 1) => error 59000
-         SELECT FORMATMESSAGE('%d', '5') => error 59000
-         SELECT FORMATMESSAGE('%s', 5) => error 59000
-         SELECT FORMATMESSAGE('%d', CAST(5 AS bigint)) => error 59000
+         SELECT FORMATMESSAGE('%03i', 1) ;; SELECT FORMATMESSAGE('%-20s', 'a') ;; SELECT FORMATMESSAGE('%.3s', 'a') ;;
+             SELECT FORMATMESSAGE('%u', 1) ;; SELECT FORMATMESSAGE('%x', 1) ;; SELECT FORMATMESSAGE('%d', '5') ;;
+             SELECT FORMATMESSAGE('%s', 5) ;; SELECT FORMATMESSAGE('%d', CAST(5 AS bigint)) => error 59000
          SELECT FORMATMESSAGE(20009) => error 59000"#,
     );
 }

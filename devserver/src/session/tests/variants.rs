@@ -33,18 +33,13 @@ fn variants_and_what_they_can_do() {
          SELECT 1 WHERE SERVERPROPERTY('EngineEdition') <> '3' => 1
          SELECT 1 WHERE SERVERPROPERTY('EngineEdition') > '4' => 1
          == what else a variant could do is refused
-         SELECT SERVERPROPERTY('EngineEdition') + 1 => error 59000
-         CREATE TABLE t (v AS SERVERPROPERTY('EngineEdition')) => error 59000
-         SELECT LEN(SERVERPROPERTY('Edition')) => error 59000
-         SELECT MAX(SERVERPROPERTY('Edition')) => error 59000
-         SELECT 1 WHERE SERVERPROPERTY('Edition') LIKE 'x' => error 59000
-         CREATE TABLE t (v sql_variant, INDEX i (v)) => error 59000
-         DECLARE @v sql_variant = 1.5 => error 59000
-         DECLARE @v sql_variant = 'x'; RAISERROR ('%s', 16, 1, @v) => error 59000
-         DECLARE @v sql_variant = 'a' COLLATE Latin1_General_BIN2 => error 59000
-         SELECT 1 WHERE SERVERPROPERTY('EngineEdition') > 1.5 => error 59000
-         SELECT SQL_VARIANT_PROPERTY(1, 'BaseType') => error 59000
-         SELECT SERVERPROPERTY('ProcessID') => error 59000
+         SELECT SERVERPROPERTY('EngineEdition') + 1 ;; CREATE TABLE t (v AS SERVERPROPERTY('EngineEdition')) ;;
+             SELECT LEN(SERVERPROPERTY('Edition')) ;; SELECT MAX(SERVERPROPERTY('Edition')) ;;
+             SELECT 1 WHERE SERVERPROPERTY('Edition') LIKE 'x' ;; CREATE TABLE t (v sql_variant, INDEX i (v)) ;;
+             DECLARE @v sql_variant = 1.5 ;; DECLARE @v sql_variant = 'x'; RAISERROR ('%s', 16, 1, @v) ;;
+             DECLARE @v sql_variant = 'a' COLLATE Latin1_General_BIN2 ;;
+             SELECT 1 WHERE SERVERPROPERTY('EngineEdition') > 1.5 ;; SELECT SQL_VARIANT_PROPERTY(1, 'BaseType') ;;
+             SELECT SERVERPROPERTY('ProcessID') => error 59000
          SELECT DATABASEPROPERTYEX('master', 'Version') => error 59000",
     );
 }

@@ -19,10 +19,9 @@ fn windows_over_sales() {
          SELECT DISTINCT SUM(n) OVER () FROM sales => 112
          == what over refuses
          SELECT FIRST_VALUE(n) OVER (PARTITION BY who) FROM sales => error 4112
-         SELECT ROW_NUMBER() OVER (ORDER BY n ROWS UNBOUNDED PRECEDING) FROM sales => error 59000
-         SELECT LAG(n) OVER (ORDER BY n) FROM sales => error 59000
-         SELECT SUM(COUNT(*)) OVER () FROM sales => error 59000
-         SELECT COUNT(DISTINCT n) OVER () FROM sales => error 59000
+         SELECT ROW_NUMBER() OVER (ORDER BY n ROWS UNBOUNDED PRECEDING) FROM sales ;;
+             SELECT LAG(n) OVER (ORDER BY n) FROM sales ;; SELECT SUM(COUNT(*)) OVER () FROM sales ;;
+             SELECT COUNT(DISTINCT n) OVER () FROM sales => error 59000
          SELECT ROW_NUMBER() FROM sales => error 10753
          SELECT 1 FROM sales WHERE ROW_NUMBER() OVER (ORDER BY n) = 1 => error 4108
          == a sequence gives one value to a row

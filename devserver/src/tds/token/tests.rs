@@ -24,24 +24,16 @@ impl ResponseWriter {
         ResponseWriter::with(None)
     }
 
-    /// The tokens so far, readable: `COLMETADATA(a Int)`, `ROW(Int(1))`, `DONE(count=1, more)`, `ERROR(208, ...)`.
+    /// The tokens so far, readable: `COLMETADATA(a Int)`, `ROW(1, 'text', NULL, Bit(true))`, `DONE(count=1, more)`,
+    /// `ERROR(208, ...)`.
     pub fn tokens(&self) -> Vec<String> {
-        self.described(debug)
-    }
-
-    /// The same with values as T-SQL writes them: `ROW(1, 'text', NULL, Bit(true))`.
-    pub fn tokens_in_sql(&self) -> Vec<String> {
-        self.described(in_sql)
-    }
-
-    fn described(&self, shown: fn(&Value) -> String) -> Vec<String> {
         let mut bytes = self.tokens.clone();
         if let Some(done) = &self.held_done {
             let mut writer = ResponseWriter::for_test();
             writer.put_done(done);
             bytes.extend(writer.tokens);
         }
-        describe(&bytes, shown)
+        describe(&bytes)
     }
 }
 
@@ -51,16 +43,12 @@ fn in_sql(value: &Value) -> String {
         Value::Null => "NULL".to_owned(),
         Value::Int(number) => number.to_string(),
         Value::String(text) => format!("'{text}'"),
-        value => debug(value),
+        value => format!("{value:?}"),
     }
 }
 
-fn debug(value: &Value) -> String {
-    format!("{value:?}")
-}
-
 /// The tokens in `bytes`, in words.
-fn describe(bytes: &[u8], shown: fn(&Value) -> String) -> Vec<String> {
+fn describe(bytes: &[u8]) -> Vec<String> {
     let mut reader = PayloadReader::new(bytes);
     let mut columns: Vec<WireType> = Vec::new();
     let mut tokens = Vec::new();
@@ -82,7 +70,7 @@ fn describe(bytes: &[u8], shown: fn(&Value) -> String) -> Vec<String> {
             }
             TOKEN_ROW => {
                 let values: Vec<String> =
-                    columns.iter().map(|column| shown(&read_result(&mut reader, column).unwrap())).collect();
+                    columns.iter().map(|column| in_sql(&read_result(&mut reader, column).unwrap())).collect();
                 format!("ROW({})", values.join(", "))
             }
             TOKEN_RETURN_STATUS => {
@@ -93,7 +81,7 @@ fn describe(bytes: &[u8], shown: fn(&Value) -> String) -> Vec<String> {
                 let name = reader.b_varchar().unwrap();
                 reader.bytes(7).unwrap();
                 let wire_type = read_type_info(&mut reader).unwrap();
-                format!("RETURNVALUE({ordinal} {name} {:?})", read_value(&mut reader, &wire_type).unwrap())
+                format!("RETURNVALUE({ordinal} {name} {})", in_sql(&read_value(&mut reader, &wire_type).unwrap()))
             }
             TOKEN_DONE | TOKEN_DONE_PROCEDURE | TOKEN_DONE_IN_PROCEDURE => {
                 let status = reader.u16().unwrap();
@@ -215,9 +203,9 @@ async fn large_results_go_out_packet_by_packet_and_come_back_whole() {
     reader.allow_large_messages();
     let message = reader.next_message(&mut client).await.unwrap().unwrap();
     writing.await.unwrap();
-    let tokens = describe(&message.payload, debug);
+    let tokens = describe(&message.payload);
     assert_eq!(tokens.len(), 2 + ROWS as usize);
-    assert_eq!(tokens[ROWS as usize], format!("ROW(Int({}))", ROWS - 1));
+    assert_eq!(tokens[ROWS as usize], format!("ROW({})", ROWS - 1));
 }
 
 /// Source: MS-TDS 2.2.3.1.4, SPID, which the server sends. State 2 of the message at a login is that of MS-TDS 4.3,
