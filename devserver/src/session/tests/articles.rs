@@ -8,72 +8,33 @@ fn using_tables_as_queues() {
     check(
         r#"== using tables as queues
          -- "Using tables as queues": a heap, a FIFO queue, a pending queue with due times, a stack.
-         create table HeapQueue (
-             Payload varbinary(max)); => ok
-         create procedure usp_enqueueHeap
-               @payload varbinary(max)
-             as
-               set nocount on;
-               insert into HeapQueue (Payload)
-                 values (@Payload); => ok
-         create procedure usp_dequeueHeap
-             as
-               set nocount on;
-               delete top(1) from HeapQueue
-                   with (rowlock, readpast)
-                   output deleted.payload; => ok
-         create table FifoQueue (
-               Id bigint not null identity(1,1),
-               Payload varbinary(max));
+         create table HeapQueue (Payload varbinary(max)); => ok
+         create procedure usp_enqueueHeap @payload varbinary(max) as
+             set nocount on;
+             insert into HeapQueue (Payload) values (@Payload); => ok
+         create procedure usp_dequeueHeap as
+             set nocount on;
+             delete top(1) from HeapQueue with (rowlock, readpast) output deleted.payload; => ok
+         create table FifoQueue (Id bigint not null identity(1,1), Payload varbinary(max));
              create clustered index cdxFifoQueue on FifoQueue (Id); => ok
-         create procedure usp_enqueueFifo
-               @payload varbinary(max)
-             as
-               set nocount on;
-               insert into FifoQueue (Payload) values (@Payload); => ok
-         create procedure usp_dequeueFifo @count int = 1
-             as
-               set nocount on;
-               with cte as (
-                 select top(@count) Payload
-                   from FifoQueue with (rowlock, readpast)
-                 order by Id)
-               delete from cte
-                 output deleted.Payload; => ok
-         create table PendingQueue (
-               DueTime datetime not null,
-               Payload varbinary(max));
+         create procedure usp_enqueueFifo @payload varbinary(max) as
+             insert into FifoQueue (Payload) values (@Payload); => ok
+         create procedure usp_dequeueFifo @count int = 1 as
+             with cte as (select top(@count) Payload from FifoQueue with (rowlock, readpast) order by Id)
+               delete from cte output deleted.Payload; => ok
+         create table PendingQueue (DueTime datetime not null, Payload varbinary(max));
              create clustered index cdxPendingQueue on PendingQueue (DueTime); => ok
-         create procedure usp_enqueuePending
-               @dueTime datetime,
-               @payload varbinary(max)
-             as
-               set nocount on;
-               insert into PendingQueue (DueTime, Payload)
-                 values (@dueTime, @payload); => ok
-         create procedure usp_dequeuePending
-             as
-               set nocount on;
-               declare @now datetime;
-               set @now = getutcdate();
-               with cte as (
-                 select top(1)
-                   Payload
-                 from PendingQueue with (rowlock, readpast)
-                 where DueTime < @now
-                 order by DueTime)
-               delete from cte
-                 output deleted.Payload; => ok
-         create table LifoStack (
-               Id bigint not null identity(1,1),
-               Payload varbinary(max));
+         create procedure usp_enqueuePending @dueTime datetime, @payload varbinary(max) as
+             insert into PendingQueue (DueTime, Payload) values (@dueTime, @payload); => ok
+         create procedure usp_dequeuePending as
+             declare @now datetime; set @now = getutcdate();
+             with cte as (
+               select top(1) Payload from PendingQueue with (rowlock, readpast) where DueTime < @now order by DueTime)
+               delete from cte output deleted.Payload; => ok
+         create table LifoStack (Id bigint not null identity(1,1), Payload varbinary(max));
              create unique clustered index cdxLifoStack on LifoStack(Id desc); => ok
-         create procedure usp_popLifo
-             as
-               set nocount on;
-               with cte as (
-                 select top(1) Payload from LifoStack with (rowlock, readpast)
-                   order by Id desc)
+         create procedure usp_popLifo as
+             with cte as (select top(1) Payload from LifoStack with (rowlock, readpast) order by Id desc)
                delete from cte output deleted.Payload; => ok
          exec usp_enqueueHeap 0x01; exec usp_enqueueHeap @payload = 0x02 => ok
          exec usp_dequeueHeap; exec usp_dequeueHeap; exec usp_dequeueHeap => Bytes([1]) | Bytes([2])
@@ -109,34 +70,27 @@ fn a_queue_with_a_status_column() {
          SET QUOTED_IDENTIFIER ON ;; SET ANSI_PADDING ON => ok
          IF  EXISTS (SELECT * FROM sys.objects WHERE object_id = OBJECT_ID(N'[dbo].[Queue]') AND type in (N'U'))
              DROP TABLE [dbo].[Queue] => ok
-         IF OBJECT_ID('dbo.Queue', 'U') IS NULL
-             CREATE TABLE [dbo].[Queue](
+         IF OBJECT_ID('dbo.Queue', 'U') IS NULL CREATE TABLE [dbo].[Queue](
                  [QueueID] [int] IDENTITY(1,1) NOT NULL,
                  [QueueDateTime] [datetime] NOT NULL CONSTRAINT [DF_Queue_QueueDateTime] DEFAULT (getdate()),
                  [Title] [nvarchar](255) NOT NULL,
                  [Status] [int] NOT NULL CONSTRAINT [DF_Queue_Status]  DEFAULT ((0)),
                  [TextData] [nvarchar](max) NULL,
-              CONSTRAINT [PK_Queue] PRIMARY KEY CLUSTERED
-             (
-                 [QueueID] ASC
-             )WITH (PAD_INDEX  = OFF, STATISTICS_NORECOMPUTE  = OFF, IGNORE_DUP_KEY = OFF, ALLOW_ROW_LOCKS  = ON,
-             ALLOW_PAGE_LOCKS  = ON) ON [PRIMARY]
-             ) ON [PRIMARY] TEXTIMAGE_ON [PRIMARY] => ok
+              CONSTRAINT [PK_Queue] PRIMARY KEY CLUSTERED ([QueueID] ASC) WITH (PAD_INDEX  = OFF,
+             STATISTICS_NORECOMPUTE  = OFF, IGNORE_DUP_KEY = OFF,
+             ALLOW_ROW_LOCKS  = ON, ALLOW_PAGE_LOCKS  = ON) ON [PRIMARY] ) ON [PRIMARY] TEXTIMAGE_ON [PRIMARY] => ok
          SET ANSI_PADDING OFF => ok
          CREATE NONCLUSTERED INDEX IX_Queue_Status ON dbo.[Queue] (Status) INCLUDE (QueueID)
              WITH FILLFACTOR = 80 ON [PRIMARY] => ok
-         CREATE PROC dbo.usp_GetNext (@batch int = 1) WITH RECOMPILE
-             AS
+         CREATE PROC dbo.usp_GetNext (@batch int = 1) WITH RECOMPILE AS
              BEGIN
                  SET NOCOUNT ON
                  SET XACT_ABORT ON
                  DECLARE @NextId INTEGER
                  BEGIN TRANSACTION
                  -- Find next available item available
-                 SELECT TOP 1 @NextId = QueueID
-                 FROM dbo.[Queue] WITH (UPDLOCK, READPAST)
-                 WHERE Status = 0
-                 ORDER BY QueueID ASC
+                 SELECT TOP 1 @NextId = QueueID FROM dbo.[Queue] WITH (UPDLOCK, READPAST)
+                 WHERE Status = 0 ORDER BY QueueID ASC
                  -- If found, flag it to prevent being picked up again
                  IF (@NextId IS NOT NULL)
                  BEGIN
@@ -148,8 +102,7 @@ fn a_queue_with_a_status_column() {
                      SELECT QueueID, Title FROM dbo.[Queue] (NOLOCK) WHERE QueueID = @NextId
                  RETURN 0
              END => ok
-         DECLARE @i int
-             SET @i = 0
+         DECLARE @i int = 0
              WHILE @i < 5
              BEGIN
                  INSERT dbo.[Queue] (Title, TextData) SELECT 'Item ' + CAST(@i AS varchar(10)), REPLICATE('x', @i)
