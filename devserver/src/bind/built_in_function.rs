@@ -63,11 +63,7 @@ impl Binder<'_> {
         let mut arguments = &call.arguments[..];
         if function.takes_date_part() {
             let Some((Expr::DatePart(first), rest)) = call.arguments.split_first() else {
-                return Err(SqlError::new(
-                    1023,
-                    format!("Invalid parameter 1 specified for {}.", call.name.name.to_lowercase()),
-                )
-                .severity(15));
+                return Err(SqlError::not_supported(format!("the date part of {}", call.name.name.to_lowercase())));
             };
             part = Some(*first);
             arguments = rest;

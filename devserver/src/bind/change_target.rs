@@ -131,15 +131,7 @@ impl Binder<'_> {
             },
         };
         let source = self.scope().sources[position].clone();
-        let not_updatable = || {
-            SqlError::new(
-                4405,
-                format!(
-                    "View or function '{}' is not updatable because the modification affects multiple base tables.",
-                    source.name
-                ),
-            )
-        };
+        let not_updatable = || SqlError::not_supported(format!("changes through '{}' of several tables", source.name));
         if !source.updatable {
             return Err(SqlError::not_supported(format!(
                 "changing rows through '{}', which has DISTINCT, GROUP BY or a set operation",

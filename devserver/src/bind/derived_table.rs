@@ -16,7 +16,7 @@ use crate::plan::scalar::{Node, Scalar, slot_bit};
 use crate::storage::{Column, fold};
 use crate::tsql::ast::{Expr, Ident, ObjectName};
 
-/// Gives the columns the names written behind the alias; 8155 where one has none, 8156 for one that is there twice.
+/// Gives the columns the names written behind the alias.
 pub(crate) fn rename(
     mut visible: Vec<VisibleColumn>,
     alias: &Ident,
@@ -24,29 +24,16 @@ pub(crate) fn rename(
 ) -> SqlResult<Vec<VisibleColumn>> {
     if !columns.is_empty() {
         if columns.len() != visible.len() {
-            let (number, fewer_more) = if columns.len() < visible.len() { (8158, "more") } else { (8159, "fewer") };
-            return Err(SqlError::new(
-                number,
-                format!("'{alias}' has {fewer_more} columns than were specified in the column list."),
-            ));
+            return Err(SqlError::not_supported(format!("a list of fewer or more columns than '{alias}' has")));
         }
         for (column, name) in visible.iter_mut().zip(columns) {
             column.name = Arc::clone(name);
         }
     }
     for (position, column) in visible.iter().enumerate() {
-        if column.name.is_empty() {
-            return Err(SqlError::new(
-                8155,
-                format!("No column name was specified for column {} of '{alias}'.", position + 1),
-            ));
-        }
         let name = fold(&column.name);
-        if visible[..position].iter().any(|other| fold(&other.name) == name) {
-            return Err(SqlError::new(
-                8156,
-                format!("The column '{}' was specified multiple times for '{alias}'.", column.name),
-            ));
+        if name.is_empty() || visible[..position].iter().any(|other| fold(&other.name) == name) {
+            return Err(SqlError::not_supported(format!("columns of '{alias}' without a name, or two of one name")));
         }
     }
     Ok(visible)

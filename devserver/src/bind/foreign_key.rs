@@ -70,7 +70,7 @@ impl Binder<'_> {
     ) -> SqlResult<Referrer> {
         let child_columns = ordinals(child, &key.columns)?;
         let cascade = if key.cascades {
-            // Cascades make no circles (1785), so this ends.
+            // Cascades make no circles, so this ends.
             let keys = self.bind_foreign_keys(child, Changes { inserts: false, deletes: true, updates: &[] })?;
             let has_trigger = self.has_triggers_for_delete(child);
             Some(Box::new(Cascade { keys, has_trigger }))

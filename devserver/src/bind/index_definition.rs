@@ -68,13 +68,7 @@ pub fn key_columns(schema: &TableSchema, columns: &[IndexColumn]) -> SqlResult<V
         let ordinal = index_column(schema, &column.name)?;
         no_text_or_image(schema.columns[ordinal].sql_type, "an index")?;
         if schema.columns[ordinal].sql_type.is_max() {
-            return Err(SqlError::new(
-                1919,
-                format!(
-                    "Column '{}' in table '{}' is of a type that is invalid for use as a key column in an index.",
-                    column.name, schema.name
-                ),
-            ));
+            return Err(SqlError::not_supported(format!("the column '{}' in the key of an index", column.name)));
         }
         if key.iter().any(|other| other.column == ordinal) {
             return Err(SqlError::not_supported(format!("the column '{}' twice in an index", column.name)));

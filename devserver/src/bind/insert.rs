@@ -13,7 +13,7 @@ use crate::plan::change::{InsertPlan, InsertRows, InsertTarget};
 use crate::plan::query::Body;
 use crate::plan::scalar::Scalar;
 use crate::plan::table_hints::TableHints;
-use crate::storage::{Lifetime, TableSchema};
+use crate::storage::Lifetime;
 use crate::tsql::ast::{Insert, InsertSource, NewValue, Query, QueryBody};
 use crate::value::{self, Collation, SqlType};
 
@@ -48,9 +48,7 @@ impl Binder<'_> {
                 let bound = self.bind_query(query, true)?;
                 let plan = self.finish(bound)?;
                 if plan.columns.len() != width {
-                    let (given, has_list) = (plan.columns.len(), insert.columns.is_some());
-                    let error = identity_without_list(&target.table.schema, given, width).filter(|_| !has_list);
-                    return Err(error.unwrap_or_else(|| count_mismatch(given, width, has_list)));
+                    return Err(count_mismatch(plan.columns.len(), width, insert.columns.is_some()));
                 }
                 let types: Vec<(SqlType, bool)> = plan.columns.iter().map(|column| (column.ty, false)).collect();
                 if let Body::Select(select) = &plan.body {
@@ -114,8 +112,7 @@ impl Binder<'_> {
         let mut bound: Vec<Vec<Option<Scalar>>> = Vec::with_capacity(rows.len());
         for row in rows {
             if row.len() != width {
-                return Err(identity_without_list(&target.table.schema, row.len(), width)
-                    .unwrap_or_else(|| count_mismatch(row.len(), width, false)));
+                return Err(count_mismatch(row.len(), width, false));
             }
             let mut values = Vec::with_capacity(width);
             for value in row {
@@ -156,18 +153,4 @@ impl Binder<'_> {
         }
         Ok(InsertRows::Values(bound))
     }
-}
-
-fn identity_without_list(schema: &TableSchema, given: usize, wanted: usize) -> Option<SqlError> {
-    let has_identity = schema.columns.iter().any(|column| column.identity.is_some());
-    (has_identity && given == wanted + 1).then(|| {
-        SqlError::new(
-            8101,
-            format!(
-                "An explicit value for the identity column in table '{}' can only be specified when a column list is used \
-                 and IDENTITY_INSERT is ON.",
-                schema.name
-            ),
-        )
-    })
 }

@@ -13,11 +13,7 @@ use crate::tsql::ast::{Ident, TargetName};
 use crate::value::{self, SqlType};
 
 pub(crate) fn explicit_row_version() -> SqlError {
-    SqlError::new(
-        273,
-        "Cannot insert an explicit value into a timestamp column. Use INSERT with a column list to exclude the timestamp \
-         column, or insert a DEFAULT into the timestamp column.",
-    )
+    SqlError::not_supported("an explicit value for a column of rowversion")
 }
 
 pub(crate) fn count_mismatch(given: usize, wanted: usize, has_list: bool) -> SqlError {
@@ -35,7 +31,6 @@ pub(crate) fn count_mismatch(given: usize, wanted: usize, has_list: bool) -> Sql
     .severity(15)
 }
 
-/// 8101, for as many values without a column list as the table has columns, the identity column counted.
 /// 545: under IDENTITY_INSERT the identity column has no value of its own.
 pub(super) fn identity_not_given(schema: &TableSchema) -> SqlError {
     SqlError::new(

@@ -10,12 +10,8 @@ use crate::plan::scalar::Scalar;
 use crate::storage::fold;
 use crate::tsql::ast::{Expr, Literal, OrderItem};
 
-fn bad_position(position: usize) -> SqlError {
-    SqlError::new(
-        108,
-        format!("The ORDER BY position number {position} is out of range of the number of items in the select list."),
-    )
-    .severity(15)
+fn bad_position() -> SqlError {
+    SqlError::not_supported("ORDER BY a position beyond the select list")
 }
 
 /// ORDER BY of a set operation: by name or position of a result column.
@@ -26,7 +22,7 @@ pub(super) fn output_sort(order_by: &[OrderItem], columns: &[OutputColumn]) -> S
             Expr::Literal(Literal::Int(position)) => {
                 let position = usize::try_from(*position).unwrap_or(0);
                 if position == 0 || position > columns.len() {
-                    return Err(bad_position(position));
+                    return Err(bad_position());
                 }
                 position - 1
             }
@@ -66,7 +62,7 @@ impl Binder<'_> {
                     let position = usize::try_from(*position).unwrap_or(0);
                     match position.checked_sub(1).and_then(|position| items.get(position)) {
                         Some(item) => item.scalar.clone(),
-                        None => return Err(bad_position(position)),
+                        None => return Err(bad_position()),
                     }
                 }
                 Expr::Literal(_) => return Err(SqlError::not_supported("ORDER BY a constant")),

@@ -149,11 +149,7 @@ impl Binder<'_> {
             items.iter().try_for_each(|item| no_text_or_image(item.scalar.ty, "DISTINCT"))?;
             for key in &sort {
                 if !items.iter().any(|item| item.scalar == key.scalar) {
-                    return Err(SqlError::new(
-                        145,
-                        "ORDER BY items must appear in the select list if SELECT DISTINCT is specified.",
-                    )
-                    .severity(15));
+                    return Err(SqlError::not_supported("ORDER BY what SELECT DISTINCT does not list"));
                 }
             }
         }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use crate::bind::binder::Binder;
 use crate::bind::block::Item;
-use crate::bind::name::display_name;
 use crate::bind::query_scope::{VisibleColumn, names_source};
 use crate::error::{SqlError, SqlResult};
 use crate::plan::query::ColumnOrigin;
@@ -28,18 +27,7 @@ impl Binder<'_> {
                         }
                     }
                     if !known {
-                        return Err(match table {
-                            Some(table) => SqlError::new(
-                                107,
-                                format!(
-                                    "The column prefix '{}' does not match with a table name or alias name used in \
-                                     the query.",
-                                    display_name(table)
-                                ),
-                            )
-                            .severity(15),
-                            None => SqlError::new(263, "Must specify table to select from."),
-                        });
+                        return Err(SqlError::not_supported("* of a name that is not in FROM"));
                     }
                     for column in columns {
                         self.note_used(&column.scalar);

@@ -23,11 +23,7 @@ impl Binder<'_> {
         let left = self.bind_operand(left)?;
         let right = self.bind_operand(right)?;
         if left.columns.len() != right.columns.len() {
-            return Err(SqlError::new(
-                205,
-                "All queries combined using a UNION, INTERSECT or EXCEPT operator must have an equal number of \
-                 expressions in their target lists.",
-            ));
+            return Err(SqlError::not_supported("a set operation of queries with different numbers of columns"));
         }
         let mut columns = left.columns.iter().chain(&right.columns);
         columns.try_for_each(|column| no_text_or_image(column.ty, "UNION, INTERSECT and EXCEPT"))?;

@@ -38,7 +38,7 @@ impl Binder<'_> {
         self.scopes.last_mut().expect("FROM is bound within a query")
     }
 
-    /// Adds a name to the innermost scope; 1011 and 1013 for a name that is there already.
+    /// Adds a name to the innermost scope.
     pub(crate) fn add_source(&mut self, source: VisibleSource) -> SqlResult<()> {
         let scope = self.scope();
         let name = fold(&source.name);
@@ -49,20 +49,8 @@ impl Binder<'_> {
                     _ => true,
                 }
         });
-        if taken && source.schema.is_none() {
-            let message =
-                format!("The correlation name '{}' is specified multiple times in a FROM clause.", source.name);
-            return Err(SqlError::new(1011, message).severity(16));
-        }
         if taken {
-            return Err(SqlError::new(
-                1013,
-                format!(
-                    "The objects \"{0}\" and \"{0}\" in the FROM clause have the same exposed names. Use correlation \
-                     names to distinguish them.",
-                    source.name
-                ),
-            ));
+            return Err(SqlError::not_supported(format!("the name '{}' for two sources in FROM", source.name)));
         }
         scope.sources.push(source);
         Ok(())

@@ -157,8 +157,7 @@ pub fn bind_column(
 /// (MicrosoftDocs/sql-docs).
 pub fn constraint_failed(error: SqlError) -> SqlError {
     match error.number {
-        1505 | 1711 | 1767 | 1769 | 1770 | 1773 | 1776 | 1778 | 1779 | 1781 | 1784 | 1785 | 1787 | 1902 | 1911
-        | 1913 | 1919 | 2714 | 8111 => {
+        1505 | 1711 | 1767 | 1769 | 1770 | 1781 | 1784 | 1787 | 1902 | 1911 | 1913 | 2714 | 8111 => {
             SqlError::new(1750, "Could not create constraint or index. See previous errors.").because([error])
         }
         _ => error,
@@ -299,10 +298,7 @@ pub fn add_constraints(
                 has_clustered |= is_clustered;
                 if *primary {
                     if schema.indexes.iter().any(|index| index.uniqueness == Uniqueness::PrimaryKey) {
-                        return Err(SqlError::new(
-                            1779,
-                            format!("Table '{}' already has a primary key defined on it.", schema.name),
-                        ));
+                        return Err(SqlError::not_supported("a second primary key"));
                     }
                     for column in &key {
                         let definition = definitions.get(column.column);

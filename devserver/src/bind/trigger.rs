@@ -51,16 +51,13 @@ impl Binder<'_> {
         enabled.any(|trigger| trigger.events.contains(&TriggerEvent::Delete))
     }
 
-    /// 331: OUTPUT … INTO a table with triggers.
+    /// OUTPUT … INTO a table with triggers.
     pub fn check_no_triggers(&self, schema: &TableSchema) -> SqlResult<()> {
         let triggers = triggers_of(&self.database.catalog.read().objects().collect::<Vec<_>>(), schema.id);
         if schema.lifetime != Lifetime::Permanent || triggers.iter().all(|trigger| trigger.disabled) {
             return Ok(());
         }
-        Err(SqlError::new(
-            331,
-            format!("The target table '{}' of the OUTPUT INTO clause cannot have any enabled triggers.", schema.name),
-        ))
+        Err(SqlError::not_supported(format!("OUTPUT INTO '{}', which has triggers", schema.name)))
     }
 }
 

@@ -117,10 +117,7 @@ impl Binder<'_> {
             return Ok(ty);
         }
         match self.find_user_type(&name.name)? {
-            Some(_) => Err(SqlError::new(
-                350,
-                format!("The column \"{}\" does not have a valid data type.", display_name(&name.name)),
-            )),
+            Some(_) => Err(SqlError::not_supported(format!("the type {} in this place", display_name(&name.name)))),
             None => Err(type_not_found(&name.name)),
         }
     }

@@ -219,10 +219,7 @@ impl Catalog {
     ) -> SqlResult<Undo> {
         let key = key(&schema, &name);
         if self.types.contains_key(&key) {
-            return Err(SqlError::new(
-                219,
-                format!("The type '{schema}.{name}' already exists, or you do not have permission to create it."),
-            ));
+            return Err(SqlError::not_supported(format!("a second type '{schema}.{name}'")));
         }
         let id = self.next_type_id;
         self.next_type_id += 1;

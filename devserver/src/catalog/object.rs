@@ -78,18 +78,11 @@ impl Sequence {
         }
     }
 
-    /// The next value; 11728 when there is none.
+    /// The next value.
     pub fn next_value(&self) -> SqlResult<i64> {
         let mut next = self.next.lock();
         let Some(value) = *next else {
-            return Err(SqlError::new(
-                11728,
-                format!(
-                    "The sequence object '{}' has reached its minimum or maximum value. Restart the sequence object \
-                     to allow new values to be generated.",
-                    self.name
-                ),
-            ));
+            return Err(SqlError::not_supported(format!("values of the sequence '{}' beyond its last one", self.name)));
         };
         *next = value.checked_add(self.increment).filter(|next| (self.min..=self.max).contains(next));
         Ok(value)

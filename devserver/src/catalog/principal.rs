@@ -158,10 +158,7 @@ impl Principals {
 
     pub fn add(&mut self, name: Arc<str>, kind: PrincipalKind) -> SqlResult<Undo> {
         if self.find(&name).is_some() {
-            return Err(SqlError::new(
-                15023,
-                format!("User, group, or role '{name}' already exists in the current database."),
-            ));
+            return Err(SqlError::not_supported(format!("a second principal '{name}'")));
         }
         let id = self.next_id;
         self.next_id += 1;

@@ -94,10 +94,7 @@ pub fn read_current(run: &mut Run<'_>) -> SqlResult<(Key, Vec<Value>)> {
     };
     let values = row.values(&schema);
     if values != current.values {
-        return Err(SqlError::new(
-            16934,
-            "Optimistic concurrency check failed. The row was modified outside of this cursor.",
-        ));
+        return Err(SqlError::not_supported("a change of a row that has changed since the cursor fetched it"));
     }
     Ok((current.key, values))
 }

@@ -37,16 +37,7 @@ impl Session {
             return Err(SqlError::not_supported("ADD of a column that rows have to be filled with a value of"));
         }
         if !is_empty && column.computed.is_none() && !column.nullable {
-            return Err(SqlError::new(
-                4901,
-                format!(
-                    "ALTER TABLE only allows columns to be added that can contain nulls, or have a DEFAULT definition \
-                     specified, or the column being added is an identity or timestamp column, or alternatively if none of \
-                     the previous conditions are satisfied the table must be empty to allow addition of this column. \
-                     Column '{}' cannot be added to non-empty table '{}' because it does not satisfy these conditions.",
-                    column.name, schema.name
-                ),
-            ));
+            return Err(SqlError::not_supported("ADD of a column that existing rows need a value for"));
         }
         self.table_change(activation, |latch, tx| latch.add_column(tx, table, column))
     }

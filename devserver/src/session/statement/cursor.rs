@@ -96,10 +96,7 @@ impl Session {
         if is_same {
             return Ok(());
         }
-        Err(SqlError::new(
-            16943,
-            "Could not complete cursor operation because the table schema changed after the cursor was declared.",
-        ))
+        Err(SqlError::not_supported("a cursor over a table that has changed since its declaration"))
     }
 
     fn open_cursor(&mut self, cursor: &mut Cursor) -> SqlResult<()> {

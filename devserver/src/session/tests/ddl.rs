@@ -46,7 +46,7 @@ fn tables_and_indexes_change() {
          ALTER TABLE t CHECK CONSTRAINT nothing => error 4917
          == columns are added with their values
          CREATE TABLE t (a int NOT NULL); INSERT t VALUES (5), (6) => ok
-         ALTER TABLE t ADD b int NOT NULL => error 4901
+         ALTER TABLE t ADD b int NOT NULL => error 59000
          ALTER TABLE t ADD b int NOT NULL DEFAULT 7 ;; ALTER TABLE t ADD id int IDENTITY NOT NULL ;;
              ALTER TABLE t ADD v rowversion => error 59000
          ALTER TABLE t ADD c int NULL DEFAULT 8, twice AS a * 2 => ok

@@ -56,7 +56,7 @@ fn triggers_on_one_table() {
              int) => 2, 101, 2
          == output cannot go to the client beside a trigger
          INSERT orders (state) OUTPUT inserted.id VALUES ('a') => error 334
-         INSERT queue (what) OUTPUT inserted.what INTO orders (state) VALUES ('a') => error 331
+         INSERT queue (what) OUTPUT inserted.what INTO orders (state) VALUES ('a') => error 59000
          DECLARE @ids TABLE (id int); INSERT orders (state) OUTPUT inserted.id INTO @ids VALUES ('a'); SELECT id
              FROM @ids => 1
          DISABLE TRIGGER orders_changed ON orders => ok
