@@ -107,14 +107,6 @@ fn cursors_over_joins() {
              VALUES (1, 10), (2, 20), (3, 30), (4, 40);
              CREATE TABLE b (id int NOT NULL, line int NOT NULL, n int NOT NULL, PRIMARY KEY (id, line));
              INSERT b VALUES (1, 1, 0), (1, 2, 0), (1, 3, 0), (2, 1, 0), (3, 1, 0), (4, 1, 0) => ok
-         BEGIN TRAN; DECLARE c CURSOR LOCAL FOR SELECT a.n, b.line, b.n FROM a INNER LOOP JOIN b ON b.id = a.id; OPEN c;
-             FETCH c
-             UPDATE a SET n = 11 WHERE id = 1; UPDATE b SET n = 5; DELETE b WHERE id = 1 AND line = 2
-             FETCH c; SELECT @@FETCH_STATUS
-             DELETE a WHERE id IN (1, 3); INSERT b VALUES (2, 0, 7); INSERT b VALUES (1, 4, 8)
-             FETCH c; FETCH c; DELETE b WHERE id = 2
-             FETCH c; FETCH c; SELECT @@FETCH_STATUS; DEALLOCATE c; ROLLBACK => 10, 1, 0 | 11, 3, 5 | 0 | 20, 0, 7
-             | 20, 1, 5 | 40, 1, 5 | -1
          BEGIN TRAN; DECLARE c CURSOR LOCAL FORWARD_ONLY DYNAMIC FOR SELECT a.n, b.line, b.n FROM a INNER LOOP
              JOIN b ON b.id = a.id; OPEN c; FETCH c
              UPDATE a SET n = 11 WHERE id = 1; UPDATE b SET n = 5; DELETE b WHERE id = 1 AND line = 2

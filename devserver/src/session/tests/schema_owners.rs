@@ -35,10 +35,8 @@ fn owners_of_schemas_and_chains() {
          CREATE SCHEMA a AUTHORIZATION crew ;; CREATE SCHEMA b AUTHORIZATION outsider ;;
              GRANT CREATE SCHEMA TO [public] => ok
          worker: CREATE SCHEMA c ;; CREATE SCHEMA d AUTHORIZATION crew => ok
-         SELECT USER_NAME(principal_id) FROM sys.schemas WHERE name = 'a' => 'crew'
-         SELECT USER_NAME(principal_id) FROM sys.schemas WHERE name = 'b' => 'outsider'
-         SELECT USER_NAME(principal_id) FROM sys.schemas WHERE name = 'c' => 'worker'
-         SELECT USER_NAME(principal_id) FROM sys.schemas WHERE name = 'd' => 'crew'
+         SELECT USER_NAME(principal_id) FROM sys.schemas WHERE name IN ('a', 'b', 'c', 'd') ORDER BY name
+             => 'crew' | 'outsider' | 'worker' | 'crew'
          outsider: CREATE SCHEMA e AUTHORIZATION crew => error 15151
          worker: CREATE SCHEMA e AUTHORIZATION outsider ;; DROP SCHEMA b => error 15151
          == a new owner finds no permissions
@@ -102,12 +100,8 @@ fn owners_of_schemas_and_chains() {
          outsider: EXEC a.own ;; EXEC a.other ;; EXEC a.call_own ;; EXEC b.call_other ;; EXEC a.read_other ;;
              EXEC a.declare_list ;; DELETE b.t => ok
          -- Plans that were made for one owner are not kept for two.
-         ALTER AUTHORIZATION ON SCHEMA::b TO crew; GRANT EXECUTE ON a.own TO outsider;
-             GRANT EXECUTE ON a.other TO outsider;
-             GRANT EXECUTE ON a.call_own TO outsider; GRANT EXECUTE ON b.call_other TO outsider;
-             GRANT EXECUTE ON a.read_other TO outsider; GRANT EXECUTE ON a.declare_list TO outsider;
-             GRANT SELECT, DELETE ON b.t TO outsider; DENY SELECT ON a.t TO outsider => ok
-         REVOKE EXECUTE ON a.own TO outsider => ok
+         ALTER AUTHORIZATION ON SCHEMA::b TO crew; GRANT EXECUTE ON b.call_other TO outsider;
+             GRANT SELECT, DELETE ON b.t TO outsider; REVOKE EXECUTE ON a.own TO outsider => ok
          outsider: EXEC a.call_own => ok
          outsider: EXEC a.other ;; EXEC b.call_other ;; EXEC a.declare_list ;; DELETE b.t => error 229
          outsider: EXEC a.read_other => ok
