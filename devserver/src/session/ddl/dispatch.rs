@@ -79,12 +79,7 @@ impl Session {
             }
             StatementKind::Permission(permission) => self.change_permission(permission),
             StatementKind::SetIdentityInsert { table, on } => self.set_identity_insert(table, *on),
-            other => Err(SqlError::not_supported(format!("this statement ({})", statement_name(other)))),
+            _ => Err(SqlError::not_supported("this statement")),
         }
     }
-}
-
-fn statement_name(statement: &StatementKind) -> String {
-    let debug = format!("{statement:?}");
-    debug.split(['(', '{', ' ']).next().unwrap_or_default().to_string()
 }

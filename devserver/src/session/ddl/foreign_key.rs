@@ -24,18 +24,15 @@ pub fn check_not_referenced(
     if is_referenced { Err(error()) } else { Ok(()) }
 }
 
-/// 3725: an index that a foreign key needs.
+/// Refuses changes of an index that a foreign key needs.
 pub fn check_index_not_needed(latch: &Latch<'_>, schema: &TableSchema, index: &crate::storage::Index) -> SqlResult<()> {
-    for (table, key) in referring_keys(latch, schema) {
+    for (_, key) in referring_keys(latch, schema) {
         let others = schema.indexes.iter().filter(|other| other.id != index.id);
         if serves(schema, index, &key) && !others.into_iter().any(|other| serves(schema, other, &key)) {
-            return Err(SqlError::new(
-                3725,
-                format!(
-                    "The constraint '{}' is being referenced by table '{}', foreign key constraint '{}'.",
-                    index.name, table.name, key.name
-                ),
-            ));
+            return Err(SqlError::not_supported(format!(
+                "changes of the index '{}', which foreign keys need",
+                index.name
+            )));
         }
     }
     Ok(())

@@ -53,9 +53,7 @@ impl Session {
             let indexes = schema.indexes.iter().map(|index| &index.name);
             let mut names = indexes.chain(schema.statistics.iter().map(|statistics| &statistics.name));
             if names.any(|name| fold(name) == fold(&create.name)) {
-                let message =
-                    format!("There are already statistics on table '{}' named '{}'.", schema.name, create.name);
-                return Err(SqlError::new(1927, message));
+                return Err(SqlError::not_supported(format!("a second index or statistics '{}'", create.name)));
             }
             let statistics = Statistics {
                 id: schema.next_index_id(),
@@ -101,7 +99,7 @@ impl Session {
             options: index_options(&create.options)?,
         };
         if index.filter.is_some() && !self.state.options.ansi_padding {
-            return Err(crate::session::statement::set_option::wrong_set_options("CREATE INDEX", "ANSI_PADDING"));
+            return Err(SqlError::not_supported("a filtered index under ANSI_PADDING OFF"));
         }
         if schema.index_named(&create.name).is_some() {
             return Err(SqlError::new(
@@ -172,21 +170,8 @@ impl Session {
         if schema.lifetime == Lifetime::Permanent {
             self.check_alter_object(table, &schema.schema, missing())?;
         }
-        let kind = match index.uniqueness {
-            Uniqueness::PrimaryKey => Some("PRIMARY KEY"),
-            Uniqueness::UniqueConstraint => Some("UNIQUE KEY"),
-            Uniqueness::Index | Uniqueness::None => None,
-        };
-        if let Some(kind) = kind {
-            return Err(SqlError::new(
-                3723,
-                format!(
-                    "An explicit DROP INDEX is not allowed on index '{}.{name}'. It is being used for {kind} constraint \
-                     enforcement.",
-                    display_name(table_name)
-                ),
-            )
-            .state(4));
+        if index.is_constraint() {
+            return Err(SqlError::not_supported(format!("DROP INDEX of the constraint '{name}'")));
         }
         self.under_table_lock(table, activation, |session, schema, activation| match schema.index_named(name) {
             Some(index) => session.remove_index(table, schema, index, activation),

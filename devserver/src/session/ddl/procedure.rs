@@ -100,14 +100,10 @@ impl Session {
             self.check_named_type(named)?;
             let is_table = parameter.ty.template().is_some();
             if is_table && !definition.read_only {
-                return Err(SqlError::new(
-                    352,
-                    format!(
-                        "The table-valued parameter \"{}\" must be declared with the READONLY option.",
-                        definition.name
-                    ),
-                )
-                .severity(15));
+                return Err(SqlError::not_supported(format!(
+                    "the table-valued parameter {} without READONLY",
+                    definition.name
+                )));
             }
             if !is_table && definition.read_only {
                 return Err(SqlError::not_supported("READONLY of a parameter that is no table"));

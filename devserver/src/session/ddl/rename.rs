@@ -65,7 +65,7 @@ impl Session {
                 self.check_not_within_trigger(table)?;
                 let schema = self.stored_schema(table)?;
                 self.check_alter_object(table, &schema.schema, wrong_kind())?;
-                self.check_free(&schema.schema, new_name).map_err(|_| already_used(new_name, "object"))?;
+                self.check_free(&schema.schema, new_name).map_err(|_| already_used(new_name))?;
                 let schema_name = Arc::clone(&schema.schema);
                 self.table_change(activation, |latch, tx| latch.rename_table(tx, table, &schema_name, new_name))
             }
@@ -102,7 +102,7 @@ impl Session {
         let new_name: Arc<str> = new_name.into();
         let Some(ordinal) = schema.column_named(old_name) else { return Ok(None) };
         if schema.column_named(&new_name).is_some_and(|other| other != ordinal) {
-            return Err(already_used(&new_name, "COLUMN"));
+            return Err(already_used(&new_name));
         }
         let column = &schema.columns[ordinal].name;
         let is_enforced = schema.checks.iter().any(|check| crate::tsql::mentions(&check.text, column))
@@ -126,13 +126,6 @@ impl Session {
     }
 }
 
-fn already_used(name: &str, kind: &str) -> SqlError {
-    SqlError::new(
-        15335,
-        format!(
-            "Error: The new name '{name}' is already in use as a {kind} name and would cause a duplicate that is not \
-             permitted."
-        ),
-    )
-    .severity(11)
+fn already_used(name: &str) -> SqlError {
+    SqlError::not_supported(format!("the new name '{name}', which is in use"))
 }

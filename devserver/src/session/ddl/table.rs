@@ -144,20 +144,14 @@ impl Session {
             self.check_alter_object(id, &schema.schema, missing())?;
         }
         if !schema.columns.iter().any(|column| column.identity.is_some()) {
-            return Err(SqlError::new(
-                8106,
-                format!("Table '{}' does not have the identity property. Cannot perform SET operation.", schema.name),
-            ));
+            return Err(SqlError::not_supported(format!(
+                "IDENTITY_INSERT of '{}', which has no identity column",
+                schema.name
+            )));
         }
         match (self.state.identity_insert, on) {
             (Some(other), true) if other != id => {
-                return Err(SqlError::new(
-                    8107,
-                    format!(
-                        "IDENTITY_INSERT is already ON for another table. Cannot perform SET operation for table '{}'.",
-                        schema.name
-                    ),
-                ));
+                return Err(SqlError::not_supported("IDENTITY_INSERT of two tables at a time"));
             }
             (_, true) => self.state.identity_insert = Some(id),
             (Some(current), false) if current == id => self.state.identity_insert = None,

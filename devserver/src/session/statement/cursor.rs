@@ -193,22 +193,10 @@ fn check_into(columns: &[OutputColumn], into: &[(usize, SqlType)]) -> SqlResult<
         return Ok(());
     }
     if into.len() != columns.len() {
-        return Err(SqlError::new(
-            16924,
-            "Cursorfetch: The number of variables declared in the INTO list must match that of selected columns.",
-        ));
+        return Err(SqlError::not_supported("FETCH into fewer or more variables than the cursor has columns"));
     }
     for (column, (_, ty)) in columns.iter().zip(into) {
-        value::check_conversion(column.ty, *ty, false).map_err(|_| {
-            SqlError::new(
-                16922,
-                format!(
-                    "Cursor Fetch: Implicit conversion from data type {} to {} is not allowed.",
-                    column.ty.name(),
-                    ty.name()
-                ),
-            )
-        })?;
+        value::check_conversion(column.ty, *ty, false)?;
     }
     Ok(())
 }

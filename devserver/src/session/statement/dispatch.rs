@@ -48,14 +48,7 @@ impl Session {
                 let state = self.eval_cached(state, compiled, activation)?.as_i64().unwrap_or(0);
                 if !(50_000..=i64::from(i32::MAX)).contains(&number) {
                     return Err(SimpleFailure::Error(
-                        SqlError::new(
-                            35100,
-                            format!(
-                                "Error number {number} in the THROW statement is outside the valid range. Specify an \
-                                 error number in the valid range of 50000 to 2147483647."
-                            ),
-                        )
-                        .state(10),
+                        SqlError::not_supported(format!("THROW of the number {number}")),
                         Origin::Statement,
                     ));
                 }

@@ -12,7 +12,6 @@ use crate::plan::select_statement::SelectStatementPlan;
 use crate::session::client_session::Session;
 use crate::session::outcome::{Control, Origin, SimpleFailure};
 use crate::session::result_target::ResultTarget;
-use crate::session::statement::set_option::wrong_set_options;
 use crate::tds::token::DoneKind;
 use crate::value::Value;
 use crate::value::values::TypedRows;
@@ -122,7 +121,7 @@ impl Session {
         Ok(())
     }
 
-    /// 1934: a table with filtered indexes can be changed under certain settings only.
+    /// A table with filtered indexes can be changed under certain settings only.
     ///
     /// Source: "CREATE INDEX", required SET options for filtered indexes (MicrosoftDocs/sql-docs,
     /// docs/t-sql/statements/create-index-transact-sql.md).
@@ -130,17 +129,17 @@ impl Session {
         if self.state.options.ansi_padding {
             return Ok(());
         }
-        let (verb, schema) = match plan {
-            Plan::Insert(plan) => ("INSERT", &plan.target.table.schema),
-            Plan::Update(plan) => ("UPDATE", &plan.table.schema),
-            Plan::Delete(plan) => ("DELETE", &plan.table.schema),
-            Plan::Merge(plan) => ("MERGE", &plan.table.schema),
+        let schema = match plan {
+            Plan::Insert(plan) => &plan.target.table.schema,
+            Plan::Update(plan) => &plan.table.schema,
+            Plan::Delete(plan) => &plan.table.schema,
+            Plan::Merge(plan) => &plan.table.schema,
             Plan::Scalar(_) | Plan::Condition(_) | Plan::Select(_) => return Ok(()),
         };
         if schema.indexes.iter().all(|index| index.filter.is_none()) {
             return Ok(());
         }
-        Err(wrong_set_options(verb, "ANSI_PADDING"))
+        Err(SqlError::not_supported("changes of a table with filtered indexes under ANSI_PADDING OFF"))
     }
 
     fn run_query_plan(

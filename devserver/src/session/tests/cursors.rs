@@ -50,9 +50,9 @@ fn cursors_over_one_table() {
          DECLARE c CURSOR LOCAL FOR SELECT id, n FROM jobs; FETCH c => error 16917
          DECLARE c CURSOR LOCAL FOR SELECT id, n FROM jobs; CLOSE c => error 16917
          DECLARE c CURSOR LOCAL FOR SELECT id, n FROM jobs; OPEN c; OPEN c => error 16905
-         DECLARE c CURSOR LOCAL FOR SELECT id, n FROM jobs; OPEN c; DECLARE @a int; FETCH c INTO @a => error 16924
+         DECLARE c CURSOR LOCAL FOR SELECT id, n FROM jobs; OPEN c; DECLARE @a int; FETCH c INTO @a => error 59000
          DECLARE c CURSOR LOCAL FOR SELECT id, n FROM jobs; OPEN c; DECLARE @a int, @d date;
-             FETCH c INTO @a, @d => error 16922
+             FETCH c INTO @a, @d => error 206
          DECLARE c CURSOR LOCAL FOR SELECT id, n FROM jobs; OPEN c; FETCH c; ALTER TABLE jobs ADD x int NULL;
              FETCH c => 1, 0 | error 59000
          DECLARE c CURSOR FAST_FORWARD FOR SELECT id FROM jobs ;;

@@ -83,7 +83,7 @@ fn what_options_and_statistics_lock() {
              WHERE s.object_id = OBJECT_ID(N't') AND s.stats_id > 1
              ORDER BY s.stats_id => 'ia', Bit(false), Bit(false), 'a' | 'sb', Bit(true), Bit(true), 'b'
              | 'ib', Bit(false), Bit(false), 'b'
-         CREATE STATISTICS SB ON t (a) ;; CREATE STATISTICS ia ON t (a) => error 1927
+         CREATE STATISTICS SB ON t (a) ;; CREATE STATISTICS ia ON t (a) => error 59000
          CREATE STATISTICS sx ON t (x) => error 1911
          CREATE STATISTICS sx ON nowhere (x) => error 1088
          DROP INDEX ib ON t => ok

@@ -27,11 +27,9 @@ fn a_trigger_stands_for_the_delete() {
          DISABLE TRIGGER t_del ON t; DELETE t; ENABLE TRIGGER t_del ON t => ok
          SELECT COUNT(*) FROM t => 0
          == what cannot stand beside it
-         -- 2111: docs/relational-databases/errors-events/database-engine-events-and-errors-2000-to-2999.md.
          CREATE TABLE c (id int NOT NULL PRIMARY KEY, t int REFERENCES t (id) ON DELETE CASCADE) => ok
          CREATE VIEW v AS SELECT id FROM t => ok
-         CREATE TRIGGER more ON t INSTEAD OF DELETE AS RETURN
-             => error 2111 'more' on table 't' because an INSTEAD OF DELETE trigger already exists on this object.
+         CREATE TRIGGER more ON t INSTEAD OF DELETE AS RETURN => error 59000
          CREATE TRIGGER x ON c INSTEAD OF DELETE AS RETURN ;; CREATE TRIGGER x ON v INSTEAD OF DELETE AS RETURN ;;
              CREATE TRIGGER x ON t INSTEAD OF INSERT AS RETURN ;;
              CREATE TRIGGER x ON t INSTEAD OF UPDATE, DELETE AS RETURN ;;

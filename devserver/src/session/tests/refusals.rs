@@ -73,8 +73,8 @@ fn what_contradicts_itself_or_stands_in_the_wrong_place() {
              SELECT ISNULL(NEXT VALUE FOR s, 1) ;;
              MERGE t USING (VALUES (1)) AS v (a) ON t.a = v.a WHEN MATCHED THEN UPDATE SET n = NEXT VALUE FOR s;
              => error 59000
-         CREATE SEQUENCE r AS float => error 11702
-         CREATE SEQUENCE r AS int INCREMENT BY 0 => error 11700
+         CREATE SEQUENCE r AS float => error 59000
+         CREATE SEQUENCE r AS int INCREMENT BY 0 => error 59000
          CREATE SEQUENCE r AS tinyint START WITH 1000 => error 11708
          CREATE SEQUENCE r AS int MINVALUE 5 CYCLE => error 59000
          -- None of that took a value.

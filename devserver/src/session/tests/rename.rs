@@ -13,7 +13,7 @@ fn things_get_other_names() {
          SELECT * FROM a => error 208
          EXEC sp_rename 'nothing', 'x' => error 59000
          EXEC sp_rename 'z.nothing', 'x', 'COLUMN' => error 15248
-         EXEC sp_rename 'z.cc', 'b', 'COLUMN' => error 15335
+         EXEC sp_rename 'z.cc', 'b', 'COLUMN' => error 59000
          EXEC sp_rename 'z.b', 'bb', 'COLUMN' => error 59000
          BEGIN TRAN; EXEC sp_rename 'z', 'y'; SELECT * FROM y; ROLLBACK; SELECT * FROM z => ok
          SELECT * FROM y => error 208",
