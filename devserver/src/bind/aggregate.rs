@@ -72,18 +72,8 @@ impl Binder<'_> {
             return Ok(AggregateCall { function, distinct: false, argument: None, separator: None, ty });
         }
         let expected = if function == AggregateFunction::StringAgg { 2 } else { 1 };
-        if call.arguments.len() != expected {
-            return Err(
-                SqlError::new(174, format!("The {name} function requires {expected} argument(s).")).severity(15)
-            );
-        }
-        if is_null(&call.arguments[0]) {
-            return Err(match function {
-                AggregateFunction::StringAgg => {
-                    SqlError::new(8116, "Argument data type NULL is invalid for argument 1 of string_agg function.")
-                }
-                _ => SqlError::new(8117, format!("Operand data type NULL is invalid for {name} operator.")),
-            });
+        if call.arguments.len() != expected || is_null(&call.arguments[0]) {
+            return Err(SqlError::not_supported(format!("these arguments of {name}")));
         }
         // `SUM(COUNT(*)) OVER ()`: a window function is computed over the groups.
         let clause = if call.over.is_none() { Some(self.set_clause(Clause::InAggregate)) } else { None };

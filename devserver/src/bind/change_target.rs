@@ -75,13 +75,7 @@ pub(crate) fn assigned_twice(column: &str) -> SqlError {
 }
 
 pub(crate) fn computed_column(name: &str) -> SqlError {
-    SqlError::new(
-        271,
-        format!(
-            "The column \"{name}\" cannot be modified because it is either a computed column or is the result of a \
-             UNION operator."
-        ),
-    )
+    SqlError::not_supported(format!("changing '{name}', which is a computed column"))
 }
 
 impl Binder<'_> {

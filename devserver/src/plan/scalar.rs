@@ -21,10 +21,7 @@ pub fn comparison_collation(left: &Scalar, right: &Scalar, operation: &str) -> S
     match left.label.combine_in(right.label, operation)? {
         Implicit(collation) | Explicit(collation) => Ok(collation),
         Coercible => Ok(Collation::default()),
-        Conflict => Err(SqlError::new(
-            451,
-            "Cannot resolve collation conflict occurring in the comparison operator of the statement.",
-        )),
+        Conflict => Err(SqlError::not_supported("a comparison of text whose collations conflict")),
     }
 }
 

@@ -83,7 +83,7 @@ impl Called<'_> {
 }
 
 impl Session {
-    /// Gives the parameters their values: 201, 8144, 8145, 8146, 119, 8162.
+    /// Gives the parameters their values: 201, 8144, 8145, 8146, 8162.
     pub(crate) fn bind_arguments(
         &mut self,
         called: &Called<'_>,

@@ -39,16 +39,7 @@ impl Session {
         activation: &mut Activation,
     ) -> SqlResult<()> {
         let kind = kind.map(fold);
-        let wrong_kind = || {
-            SqlError::new(
-                15248,
-                format!(
-                    "Either the parameter @objname is ambiguous or the claimed @objtype ({}) is wrong.",
-                    kind.as_deref().unwrap_or("(null)")
-                ),
-            )
-            .severity(11)
-        };
+        let wrong_kind = || SqlError::not_supported("sp_rename of what is not of the given @objtype");
         if new_name.is_empty() || new_name.contains('[') {
             return Err(SqlError::not_supported("sp_rename to a name that is empty or in brackets"));
         }

@@ -98,8 +98,8 @@ fn what_contradicts_itself_or_stands_in_the_wrong_place() {
          -- NULL"), nullif-transact-sql.md; docs/t-sql/queries/update-transact-sql.md.
          CREATE TABLE t (a int, b int) => ok
          SELECT COALESCE(NULL, NULL) ;; SELECT NULLIF(NULL, 1) => error 59000
-         SELECT SUM(NULL) ;; SELECT MAX(NULL) => error 8117
-         SELECT STRING_AGG(NULL, N',') => error 8116
+         SELECT SUM(NULL) ;; SELECT MAX(NULL) => error 59000
+         SELECT STRING_AGG(NULL, N',') => error 59000
          UPDATE t SET a = MAX(b) => error 157
          SELECT a FROM t GROUP BY a HAVING b > 1 => error 8121
          SELECT a FROM t GROUP BY a ORDER BY b => error 8127

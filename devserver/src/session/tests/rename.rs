@@ -12,7 +12,7 @@ fn things_get_other_names() {
          SELECT cc FROM z => 3
          SELECT * FROM a => error 208
          EXEC sp_rename 'nothing', 'x' => error 59000
-         EXEC sp_rename 'z.nothing', 'x', 'COLUMN' => error 15248
+         EXEC sp_rename 'z.nothing', 'x', 'COLUMN' => error 59000
          EXEC sp_rename 'z.cc', 'b', 'COLUMN' => error 59000
          EXEC sp_rename 'z.b', 'bb', 'COLUMN' => error 59000
          BEGIN TRAN; EXEC sp_rename 'z', 'y'; SELECT * FROM y; ROLLBACK; SELECT * FROM z => ok

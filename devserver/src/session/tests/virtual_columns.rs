@@ -42,7 +42,7 @@ fn they_are_computed_when_read() {
              OUTPUT inserted.twice, deleted.twice; => 16, 8
          DECLARE c CURSOR FOR SELECT twice FROM t WHERE id = 2; OPEN c; FETCH NEXT FROM c; DEALLOCATE c => 16
          SELECT twice INTO #copies FROM t WHERE id = 2; SELECT * FROM #copies => 16
-         UPDATE t SET twice = 1 ;; INSERT t (id, twice) VALUES (9, 1) ;; UPDATE t SET twice += 1 => error 271
+         UPDATE t SET twice = 1 ;; INSERT t (id, twice) VALUES (9, 1) ;; UPDATE t SET twice += 1 => error 59000
          SELECT twice FROM t GROUP BY a => error 8120
          SELECT id FROM t ORDER BY twice, twice => error 59000
          SELECT is_persisted, COLUMNPROPERTY(object_id, name, 'IsComputed') FROM sys.computed_columns
