@@ -89,6 +89,19 @@ fn tables_and_indexes_change() {
          CREATE TYPE own.ids AS TABLE (id bigint); CREATE LOGIN l WITH PASSWORD = 'l';
              CREATE USER l WITH DEFAULT_SCHEMA = own; ALTER ROLE db_owner ADD MEMBER l => ok
          l: CREATE PROCEDURE dbo.q @i ids READONLY AS RETURN => ok
-         l: CREATE PROCEDURE dt.q @i ids READONLY AS RETURN => error 59000"#,
+         l: CREATE PROCEDURE dt.q @i ids READONLY AS RETURN => error 59000
+         == things get other names
+         -- Source: "sp_rename", docs/relational-databases/system-stored-procedures/sp-rename-transact-sql.md.
+         CREATE TABLE a (id int NOT NULL CONSTRAINT pk_a PRIMARY KEY, b int NULL
+             CONSTRAINT ck CHECK (b > 0), c int NULL) => ok
+         INSERT a VALUES (1, 2, 3) ;; EXEC sp_rename 'dbo.a', 'z' ;; EXEC sp_rename 'z.c', 'cc', 'COLUMN' => ok
+         SELECT cc FROM z => 3
+         SELECT * FROM a => error 208
+         EXEC sp_rename 'nothing', 'x' => error 59000
+         EXEC sp_rename 'z.nothing', 'x', 'COLUMN' => error 59000
+         EXEC sp_rename 'z.cc', 'b', 'COLUMN' => error 59000
+         EXEC sp_rename 'z.b', 'bb', 'COLUMN' => error 59000
+         BEGIN TRAN; EXEC sp_rename 'z', 'y'; SELECT * FROM y; ROLLBACK; SELECT * FROM z => ok
+         SELECT * FROM y => error 208"#,
     );
 }

@@ -1,4 +1,4 @@
-//! User-defined functions. Source: "CREATE FUNCTION" (MicrosoftDocs/sql-docs,
+//! User-defined functions, and functions in FROM. Source: "CREATE FUNCTION" (MicrosoftDocs/sql-docs,
 //! docs/t-sql/statements/create-function-transact-sql.md).
 
 use crate::session::tests::harness::check;
@@ -120,6 +120,56 @@ fn functions_and_options() {
          -- 5703: docs/relational-databases/errors-events/database-engine-events-and-errors-5000-to-5999.md.
          SET LANGUAGE us_english => none
          SET DATEFIRST 7 => ok
-         SET DATEFIRST 3 => error 59000"#,
+         SET DATEFIRST 3 => error 59000
+         == open json gives keys values and types
+         -- Source: "OPENJSON" (MicrosoftDocs/sql-docs, docs/t-sql/functions/openjson-transact-sql.md), its first
+         -- examples.
+         DECLARE @json nvarchar(4000) = N'{ "StringValue":"John", "IntValue":45, "TrueValue":true, "NullValue":null,
+               "ArrayValue":["a","r"], "ObjectValue":{"obj":"ect"} }';
+             SELECT * FROM OPENJSON(@json) => 'StringValue', 'John', 1 | 'IntValue', '45', 2 | 'TrueValue', 'true', 3
+             | 'NullValue', NULL, 0 | 'ArrayValue', '["a","r"]', 4 | 'ObjectValue', '{"obj":"ect"}', 5
+         SELECT COUNT(*) FROM OPENJSON(CAST(NULL AS nvarchar(max))) => 0
+         SELECT * FROM OPENJSON('{a:1}') => error 13609
+         CREATE TABLE orders (id int PRIMARY KEY, tags nvarchar(max)); INSERT orders
+             VALUES (1, '[7, 8]'), (2, NULL) => ok
+         SELECT o.id, t.value FROM orders AS o OUTER APPLY OPENJSON(o.tags) AS t ORDER BY o.id, t.value => 1, '7'
+             | 1, '8' | 2, NULL
+         == string split
+         -- Source: "STRING_SPLIT" (MicrosoftDocs/sql-docs, docs/t-sql/functions/string-split-transact-sql.md).
+         SELECT value FROM STRING_SPLIT('Lorem ipsum dolor', ' ') => 'Lorem' | 'ipsum' | 'dolor'
+         SELECT COUNT(*) FROM (VALUES ('1,2'), (NULL)) AS v (list) CROSS APPLY STRING_SPLIT(v.list, ',') AS p
+             WHERE p.value IN (1, 2) => 2
+         SELECT * FROM STRING_SPLIT('a', ', ') => error 214
+         SELECT * FROM STRING_SPLIT(1, ',') => error 59000
+         == generate series
+         -- Source: "GENERATE_SERIES" (MicrosoftDocs/sql-docs, docs/t-sql/functions/generate-series-transact-sql.md).
+         SELECT SUM(value), COUNT(*) FROM GENERATE_SERIES(1, 10) => 55, 10
+         SELECT value FROM GENERATE_SERIES(2, 1) => 2 | 1
+         == a table that calls a function is refused
+         CREATE FUNCTION dbo.one (@a int) RETURNS int AS BEGIN RETURN @a + 1 END => ok
+         CREATE TABLE t (a int CHECK (dbo.one(1) > 0)) ;; CREATE TABLE t (a int DEFAULT dbo.one(1)) ;;
+             CREATE TABLE t (a int, b AS dbo.one(a)) => error 59000
+         == what a function may not be
+         CREATE FUNCTION dbo.one (@a int) RETURNS int AS BEGIN RETURN @a + 1 END => ok
+         CREATE SEQUENCE sq; CREATE TABLE #t (a int); CREATE TABLE t (a int) => ok
+         CREATE FUNCTION dbo.f () RETURNS int AS BEGIN RETURN (NEXT VALUE FOR sq) END => error 59000
+         CREATE FUNCTION dbo.f () RETURNS int AS BEGIN RETURN (SELECT COUNT(*) FROM #t) END => error 2772
+         CREATE FUNCTION dbo.f () RETURNS TABLE AS RETURN SELECT a FROM #t => error 59000
+         CREATE FUNCTION dbo.f (@a int OUTPUT) RETURNS int AS BEGIN RETURN @a END => error 181
+         CREATE FUNCTION dbo.f (@a timestamp) RETURNS int AS BEGIN RETURN 1 END ;;
+             CREATE FUNCTION dbo.f () RETURNS timestamp AS BEGIN RETURN 0x01 END ;;
+             CREATE FUNCTION #f () RETURNS int AS BEGIN RETURN 1 END ;;
+             CREATE FUNCTION dbo.f (@a int) RETURNS int AS BEGIN RETURN dbo.f(@a - 1) END ;;
+             ALTER FUNCTION dbo.one (@a int) RETURNS int AS BEGIN RETURN dbo.one(@a - 1) END ;;
+             CREATE FUNCTION dbo.f () RETURNS int WITH SCHEMABINDING AS BEGIN RETURN 1 END ;; EXEC dbo.one 1 ;;
+             SELECT dbo.one(DEFAULT) ;; CREATE VIEW #v AS SELECT 1 AS a => error 59000
+         == an object of another kind is refused
+         CREATE TABLE t (a int) ;; CREATE VIEW vv AS SELECT 1 AS a ;; CREATE PROCEDURE p AS RETURN => ok
+         DROP PROCEDURE vv ;; DROP VIEW t ;; DROP TABLE p => error 59000
+         DROP FUNCTION nothing => error 3701
+         DROP PROCEDURE IF EXISTS vv ;; ALTER PROCEDURE vv AS RETURN ;; ALTER VIEW t AS SELECT 1 AS a ;;
+             ALTER VIEW p AS SELECT 1 AS a ;; ALTER FUNCTION dbo.p () RETURNS int AS BEGIN RETURN 1 END => error 59000
+         ALTER PROCEDURE nothing AS RETURN => error 208
+         DROP TABLE IF EXISTS nothing; DROP TABLE t; DROP VIEW vv; DROP PROCEDURE p => ok"#,
     );
 }

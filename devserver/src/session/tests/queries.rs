@@ -136,7 +136,44 @@ fn orders_and_results_without_rows() {
          DECLARE @v int = 1; SELECT a FROM t ORDER BY @v + 1, a => 1 | 2
          SELECT a FROM t ORDER BY (SELECT NULL), a => 1 | 2
          SELECT ROW_NUMBER() OVER (ORDER BY (SELECT NULL)) FROM t => ok
-         SELECT ROW_NUMBER() OVER (ORDER BY d.one) FROM (SELECT a, 1 AS one FROM t) AS d => ok"#,
+         SELECT ROW_NUMBER() OVER (ORDER BY d.one) FROM (SELECT a, 1 AS one FROM t) AS d => ok
+         == numbers and trees
+         -- Source: "WITH common_table_expression" (MicrosoftDocs/sql-docs,
+         -- docs/t-sql/queries/with-common-table-expression-transact-sql.md).
+         WITH n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5) SELECT SUM(i), COUNT(*) FROM n => 15, 5
+         CREATE TABLE staff (id int PRIMARY KEY, boss int NULL, name varchar(10));
+             INSERT staff VALUES (1, NULL, 'a'), (2, 1, 'b'), (3, 1, 'c'), (4, 3, 'd'), (5, 4, 'e') => ok
+         WITH reports AS (
+                 SELECT id, name, 0 AS level FROM staff WHERE boss IS NULL
+                 UNION ALL
+                 SELECT s.id, s.name, r.level + 1 FROM staff AS s INNER JOIN reports AS r ON s.boss = r.id)
+             SELECT name, level FROM reports ORDER BY level, name => 'a', 0 | 'b', 1 | 'c', 1 | 'd', 2 | 'e', 3
+         WITH under AS (SELECT id FROM staff WHERE id = 3 UNION ALL SELECT s.id FROM under AS u
+             JOIN staff AS s ON s.boss = u.id)
+             DELETE staff WHERE id IN (SELECT id FROM under) => ok
+         SELECT COUNT(*) FROM staff => 2
+         == the recursion ends at its limit
+         WITH n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 101) SELECT COUNT(*) FROM n => 101
+         WITH n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 102) SELECT COUNT(*) FROM n => error 530
+         SELECT TOP (5) i INTO #five FROM (SELECT 1 AS i) AS x => ok
+         WITH n AS (SELECT 1 AS i UNION ALL SELECT i FROM n) SELECT COUNT(*) FROM (SELECT TOP (7) i FROM n) AS x => 7
+         == what a recursive cte must not have
+         WITH n AS (SELECT 1 AS i UNION ALL SELECT DISTINCT i + 1 FROM n WHERE i < 3) SELECT i FROM n => error 59000
+         WITH n AS (SELECT 1 AS i UNION ALL SELECT TOP (1) i + 1 FROM n WHERE i < 3) SELECT i FROM n => error 59000
+         WITH n AS (SELECT 1 AS i UNION ALL SELECT MAX(i) FROM n GROUP BY i) SELECT i FROM n => error 59000
+         WITH n AS (SELECT 1 AS i UNION ALL SELECT v.x FROM (VALUES (1)) AS v (x) LEFT JOIN n ON n.i = v.x) SELECT i
+             FROM n => error 59000
+         WITH n AS (SELECT 1 AS i UNION ALL SELECT CAST(i AS bigint) FROM n WHERE i < 3) SELECT i FROM n => error 59000
+         WITH n AS (SELECT 1 AS i UNION ALL SELECT i, i FROM n) SELECT i FROM n => error 59000
+         WITH n AS (SELECT i FROM n) SELECT i FROM n => error 59000
+         WITH n AS (SELECT i FROM n UNION ALL SELECT 1) SELECT i FROM n => error 59000
+         == set operations convert what was compared before
+         SELECT DISTINCT n FROM (VALUES (1), (1), (2)) AS v (n) UNION ALL SELECT CAST(3 AS bigint) => BigInt(1)
+             | BigInt(2) | BigInt(3)
+         (SELECT 1 AS n UNION SELECT 1) UNION ALL SELECT CAST(7 AS smallint) UNION ALL SELECT 2.5
+             ORDER BY 1 => Decimal(Decimal { mantissa: 10, precision: 11, scale: 1 })
+             | Decimal(Decimal { mantissa: 25, precision: 11, scale: 1 })
+             | Decimal(Decimal { mantissa: 70, precision: 11, scale: 1 })"#,
     );
 }
 
@@ -154,5 +191,34 @@ fn the_client_is_told_by_which_columns_a_result_is_ordered() {
              => tokens COLMETADATA(b Int, n Int) | ORDER(2) | DONE(count=0)
          SELECT a FROM t ;; SELECT d.a FROM (SELECT TOP (1) a FROM t ORDER BY a) AS d ;;
              DELETE t OUTPUT deleted.a WHERE a = 9 => tokens COLMETADATA(a Int) | DONE(count=0)",
+    );
+}
+
+/// Source: "SELECT - OVER Clause" (docs/t-sql/queries/select-over-clause-transact-sql.md) and the pages of the functions.
+#[test]
+fn windows_over_sales() {
+    check(
+        r#"CREATE TABLE sales (who char(1) NOT NULL, day int NOT NULL, n int NOT NULL);
+             INSERT sales VALUES ('a', 1, 10), ('a', 2, 20), ('a', 2, 30), ('a', 4, 40), ('b', 1, 5), ('b', 3, 7) => ok
+         == running totals take peers along
+         SELECT SUM(n) OVER (PARTITION BY who ORDER BY day) FROM sales ORDER BY who, day, n
+             => 10 | 60 | 60 | 100 | 5 | 12
+         SELECT SUM(n) OVER (PARTITION BY who) FROM sales ORDER BY who => 100 | 100 | 100 | 100 | 12 | 12
+         SELECT FIRST_VALUE(n) OVER (PARTITION BY who ORDER BY day DESC) FROM sales ORDER BY who
+             => 40 | 40 | 40 | 40 | 7 | 7
+         SELECT DISTINCT SUM(n) OVER () FROM sales => 112
+         == what over refuses
+         SELECT FIRST_VALUE(n) OVER (PARTITION BY who) FROM sales => error 4112
+         SELECT ROW_NUMBER() OVER (ORDER BY n ROWS UNBOUNDED PRECEDING) FROM sales ;;
+             SELECT LAG(n) OVER (ORDER BY n) FROM sales ;; SELECT SUM(COUNT(*)) OVER () FROM sales ;;
+             SELECT COUNT(DISTINCT n) OVER () FROM sales => error 59000
+         SELECT ROW_NUMBER() FROM sales => error 10753
+         SELECT 1 FROM sales WHERE ROW_NUMBER() OVER (ORDER BY n) = 1 => error 4108
+         == a sequence gives one value to a row
+         -- "NEXT VALUE FOR" (docs/t-sql/functions/next-value-for-transact-sql.md): one value for each row, however
+         -- often it is named.
+         CREATE SEQUENCE numbers AS int START WITH 1 => ok
+         SELECT NEXT VALUE FOR numbers, NEXT VALUE FOR numbers + 100 FROM (VALUES (1), (2)) AS v (x) => 1, 101 | 2, 102
+         SELECT n, NEXT VALUE FOR numbers OVER (ORDER BY n DESC) FROM sales WHERE who = 'b' ORDER BY n => 5, 4 | 7, 3"#,
     );
 }
