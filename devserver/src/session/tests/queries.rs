@@ -182,7 +182,8 @@ fn orders_and_results_without_rows() {
 fn the_client_is_told_by_which_columns_a_result_is_ordered() {
     check(
         "CREATE TABLE t (a int NOT NULL PRIMARY KEY, b int, c int) => ok
-         SELECT a, b, c FROM t ORDER BY c, a DESC => tokens COLMETADATA(a Int, b Int, c Int) | ORDER(3, 1) | DONE(count=0)
+         SELECT a, b, c FROM t ORDER BY c, a DESC
+             => tokens COLMETADATA(a Int, b Int, c Int) | ORDER(3, 1) | DONE(count=0)
          -- In order by its index: nothing is sorted.
          SELECT b, a FROM t ORDER BY a => tokens COLMETADATA(b Int, a Int) | ORDER(2) | DONE(count=0)
          SELECT a AS x, b + 1 FROM t ORDER BY 2, x => tokens COLMETADATA(x Int,  Int) | ORDER(2, 1) | DONE(count=0)
@@ -194,7 +195,7 @@ fn the_client_is_told_by_which_columns_a_result_is_ordered() {
     );
 }
 
-/// Source: "SELECT - OVER Clause" (docs/t-sql/queries/select-over-clause-transact-sql.md) and the pages of the functions.
+/// Source: "SELECT - OVER Clause" (docs/t-sql/queries/select-over-clause-transact-sql.md), and the functions' pages.
 #[test]
 fn windows_over_sales() {
     check(

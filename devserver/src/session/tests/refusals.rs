@@ -24,7 +24,7 @@ fn types_and_functions_are_refused_by_name() {
          SELECT JSON_MODIFY(j, '$.a', 1) FROM t => error 59000 server: the function JSON_MODIFY
          SELECT JSON_VALUE(j, '$.a') FROM t => error 59000 server: the function JSON_VALUE
          SELECT ROUND(a, 1) FROM t => error 59000 server: the function ROUND
-         CREATE TABLE u (i uniqueidentifier DEFAULT NEWSEQUENTIALID()) => error 59000 server: the function NEWSEQUENTIALID
+         CREATE TABLE u (i uniqueidentifier DEFAULT NEWSEQUENTIALID()) => error 59000 the function NEWSEQUENTIALID
          ALTER TABLE t ADD p AS a + 1 PERSISTED => error 59000 server: PERSISTED
          SELECT UPPER('a') => error 59000 server: the function UPPER
          DECLARE @a int = 0; SELECT @a = @a + a FROM t ORDER BY a
