@@ -91,6 +91,7 @@ mod schedules;
 mod secrets;
 mod server_errors;
 mod settings;
+mod shared_calls;
 mod shutdown;
 mod sinks;
 mod supply_chain;

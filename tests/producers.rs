@@ -110,11 +110,15 @@ async fn in_an_outage_every_caller_hears_in_time_whether_its_job_was_sent() {
     queue.enqueue(&PLAIN()).await.unwrap();
     server.faults().freeze();
     let mut callers = JoinSet::new();
-    for _ in 0..CALLERS {
+    for number in 0..CALLERS {
         let queue = queue.clone();
         callers.spawn(async move {
             let began_at = Instant::now();
-            (queue.enqueue(&PLAIN()).await, began_at.elapsed())
+            let result = match number % 2 {
+                0 => queue.enqueue(&PLAIN()).await.map(|_| ()),
+                _ => queue.enqueue_many(&[PLAIN()]).await.map(|_| ()), // shares no call with others
+            };
+            (result, began_at.elapsed())
         });
     }
     let (mut in_doubt, mut without_connection, mut connecting) = (0, 0, 0);
@@ -152,7 +156,7 @@ async fn who_pauses_before_another_try_keeps_no_connection_from_others() {
     let mut callers = JoinSet::new();
     for _ in 0..CALLERS {
         let queue = fixture.queue.clone();
-        callers.spawn(async move { queue.enqueue(&PLAIN()).await });
+        callers.spawn(async move { queue.enqueue_many(&[PLAIN()]).await });
     }
     until("the callers' pauses are long", || calls.load(Ordering::Acquire) >= 6 * CALLERS).await;
     let began_at = Instant::now();
@@ -162,7 +166,7 @@ async fn who_pauses_before_another_try_keeps_no_connection_from_others() {
     assert!(began_at.elapsed() < Duration::from_secs(2), "{:?}", began_at.elapsed());
     dev_server().await.faults().clear(&procedure);
     while let Some(enqueued) = callers.join_next().await {
-        assert!(!enqueued.unwrap().unwrap().duplicate);
+        assert_eq!(enqueued.unwrap().unwrap().len(), 1);
     }
     assert_eq!(fixture.job_counts().await.ready, CALLERS as i64);
     fixture.remove().await;

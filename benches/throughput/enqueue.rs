@@ -1,10 +1,13 @@
-//! Enqueueing by table-valued parameter, against one insert per call; both by the library, one producer.
+//! Enqueueing by table-valued parameter, against one insert per call by one producer and by many tasks at the same time.
 
 use super::Sizes;
 use super::bench::{Bench, Run, fill, payload};
 use super::report::{Report, Target};
 
-use readpast::NewJob;
+use readpast::{NewJob, Queue};
+
+/// The tasks of a web server under load, and of one that is overloaded.
+const TASKS: [u64; 2] = [64, 512];
 
 pub async fn measure(report: &mut Report, sizes: &Sizes) {
     let mut bench = Bench::start().await;
@@ -28,6 +31,16 @@ async fn both_ways(bench: &mut Bench, report: &mut Report, sizes: &Sizes, distan
         };
         singles.push(bench.run(sizes.enqueued_singly, one_by_one).await);
     }
+    for tasks in TASKS {
+        let mut together = Vec::new();
+        for _ in 0..sizes.rounds {
+            together.push(bench.run(sizes.enqueued, enqueue_from(&queue, tasks, sizes.enqueued)).await);
+        }
+        let measure = format!("enqueue, one job a call, {tasks} tasks");
+        let ratio = together.iter().zip(&batches).map(|(together, batch)| together.rate() / batch.rate()).collect();
+        report.add(&format!("{measure}{distance}"), "jobs/s", None, together.iter().map(Run::rate).collect());
+        report.add(&format!("{measure} / by table-valued parameter{distance}"), "", None, ratio);
+    }
     let rates = |runs: &[Run]| runs.iter().map(Run::rate).collect::<Vec<f64>>();
     let ratio = batches.iter().zip(&singles).map(|(batch, single)| batch.rate() / single.rate()).collect();
     report.add(&format!("enqueue by table-valued parameter{distance}"), "jobs/s", None, rates(&batches));
@@ -39,5 +52,19 @@ async fn both_ways(bench: &mut Bench, report: &mut Report, sizes: &Sizes, distan
     if distance.is_empty() {
         let client = batches.iter().map(Run::client_us_per_job).collect();
         report.add("client CPU of a job enqueued by table-valued parameter", "us", None, client);
+    }
+}
+
+async fn enqueue_from(queue: &Queue, tasks: u64, count: u64) {
+    let enqueue = |jobs: u64| {
+        let queue = queue.clone();
+        tokio::spawn(async move {
+            for _ in 0..jobs {
+                queue.enqueue(&NewJob::bytes(payload())).await.expect("a job is enqueued");
+            }
+        })
+    };
+    for task in (0..tasks).map(|task| enqueue(count / tasks + u64::from(task < count % tasks))).collect::<Vec<_>>() {
+        task.await.expect("the task does not panic");
     }
 }

@@ -64,7 +64,7 @@ pub fn internal(message: String) -> Error {
 
 /// The error of a file that cannot be read.
 pub fn unreadable(path: &std::path::Path, cause: std::io::Error) -> Error {
-    Error::ConfigFile { path: path.to_path_buf(), cause }
+    Error::ConfigFile { path: path.to_path_buf(), cause: cause.into() }
 }
 
 /// A row, whose columns are read one after the other.

@@ -48,8 +48,8 @@ impl Config {
     pub fn load(path: Option<&Path>) -> Result<Config, Error> {
         let mut config = Config::default();
         if let Some(path) = path {
-            let text =
-                std::fs::read_to_string(path).map_err(|cause| Error::ConfigFile { path: path.to_path_buf(), cause })?;
+            let text = std::fs::read_to_string(path)
+                .map_err(|cause| Error::ConfigFile { path: path.to_path_buf(), cause: cause.into() })?;
             file::apply(&mut config, &text, Some(&path.display().to_string()))?;
         }
         config.apply_env("READPAST_")?;

@@ -220,7 +220,7 @@ impl Connector {
             }
         }
         let cause = io::Error::other(format!("redirected more than {MAX_REDIRECTS} times"));
-        Err(Error::Connect { server: self.server.clone(), cause })
+        Err(Error::Connect { server: self.server.clone(), cause: cause.into() })
     }
 
     /// Opens the TCP connection, sets its options, and returns a second handle to its socket.
@@ -233,7 +233,7 @@ impl Connector {
         });
         match socket {
             Ok(socket) => Ok((stream, socket)),
-            Err(cause) => Err(Error::Connect { server: self.server.clone(), cause }),
+            Err(cause) => Err(Error::Connect { server: self.server.clone(), cause: cause.into() }),
         }
     }
 
@@ -242,7 +242,7 @@ impl Connector {
             tiberius::error::Error::Io { kind, message } => io::Error::new(kind, message),
             other => io::Error::other(other.to_string()),
         };
-        Error::Connect { server: self.server.clone(), cause }
+        Error::Connect { server: self.server.clone(), cause: cause.into() }
     }
 
     pub(crate) fn error(&self, error: tiberius::error::Error) -> Error {

@@ -40,7 +40,7 @@ impl Error {
                 Error::UnreadableText { message: message.to_string() }
             }
             Driver::Encoding(message) => Error::UnreadableText { message: message.to_string() },
-            Driver::Io { kind, message } => Error::ConnectionLost { cause: io::Error::new(kind, message) },
+            Driver::Io { kind, message } => Error::ConnectionLost { cause: io::Error::new(kind, message).into() },
             Driver::Tls(message) => Error::Tls {
                 server: server.to_string(),
                 // Removes the driver's advice about its own API.

@@ -2,6 +2,7 @@
 
 use std::error::Error as StdError;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
 
@@ -21,7 +22,7 @@ pub(crate) const TOO_MUCH: io::ErrorKind = io::ErrorKind::FileTooLarge;
 /// [`is_transient`](Error::is_transient) tells whether the same call may succeed later.
 ///
 /// `{:?}` writes the message, too, because `unwrap` and a `main` that returns the error print it.
-#[derive(thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A setting has an invalid value, or conflicts with another setting. Correct the named key.
@@ -43,7 +44,7 @@ pub enum Error {
         /// The file.
         path: PathBuf,
         /// The cause.
-        cause: io::Error,
+        cause: Arc<io::Error>,
     },
 
     /// The configuration is not valid TOML, or has an unknown key or a value of the wrong type.
@@ -73,7 +74,7 @@ pub enum Error {
         /// Host and port, or host and instance.
         server: String,
         /// The operating system's error.
-        cause: io::Error,
+        cause: Arc<io::Error>,
     },
 
     /// The encrypted connection could not be established, most often because this machine does not trust the server's
@@ -160,7 +161,7 @@ pub enum Error {
     #[non_exhaustive]
     ConnectionLost {
         /// The operating system's error.
-        cause: io::Error,
+        cause: Arc<io::Error>,
     },
 
     /// An error of SQL Server without a variant of its own.
@@ -436,7 +437,7 @@ pub enum Error {
 }
 
 /// The fault of a payload. A type of its own, so that a handler can find it in a wrapped error.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidPayload(String);
 

@@ -18,7 +18,7 @@ fn debug_output_is_the_sentence_for_people() {
 
 #[test]
 fn a_cause_appears_once_however_it_is_printed() {
-    let gone = || io::Error::new(io::ErrorKind::ConnectionRefused, "refused by the host");
+    let gone = || io::Error::new(io::ErrorKind::ConnectionRefused, "refused by the host").into();
     let errors = [
         Error::Connect { server: "db:1433".into(), cause: gone() },
         Error::ConnectionLost { cause: gone() },

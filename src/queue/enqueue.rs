@@ -26,6 +26,11 @@ const SAME_PART: i32 = 2601;
 impl Queue {
     /// Enqueues one job in one round trip.
     ///
+    /// Concurrent callers share round trips and transactions. While two calls through this queue and its clones are
+    /// under way, further jobs collect, each for at most 0.1 s, and are sent together by the next call. Every caller
+    /// gets the id or the error of its own job. Jobs with a deduplication key, a batch or a payload of more than 65,535
+    /// bytes are sent alone.
+    ///
     /// The call returns within `connection.command_timeout_ms` plus one second, whatever happens. During that time it
     /// waits for a free connection or opens one. It retries after a transient error (a deadlock, a server restart) as
     /// long as the job is certain not to be in the queue.
@@ -52,8 +57,8 @@ impl Queue {
     ///
     /// If the future is dropped, the job may or may not be in the queue.
     pub async fn enqueue(&self, job: &NewJob) -> Result<Enqueued, Error> {
-        let enqueued = self.enqueue_many(slice::from_ref(job)).await?;
-        enqueued.into_iter().next().ok_or_else(|| Error::Protocol { message: "enqueue returned no row".to_string() })
+        check_jobs(slice::from_ref(job))?;
+        self.enqueue_shared(job).await
     }
 
     /// Enqueues many jobs, in chunks of up to 1,000 jobs and 8 MiB of payload. A job with a payload of more than 65,535
@@ -95,20 +100,23 @@ impl Queue {
         check_jobs(jobs)?;
         let mut enqueued = Vec::with_capacity(jobs.len());
         for chunk in chunks(jobs) {
-            let started_at = Instant::now();
-            match self.enqueue_with_retries(chunk, None).await {
-                Ok(answers) => {
-                    let answers = answers.unwrap_or_default();
-                    self.connector.metrics().enqueued(&answers, started_at.elapsed());
-                    self.wake_workers_for(chunk);
-                    enqueued.extend(answers);
-                }
+            match self.enqueue_chunk(chunk, EnqueueTries::within(self.command_timeout())).await {
+                Ok(answers) => enqueued.extend(answers),
                 Err(error) if enqueued.is_empty() => return Err(error),
                 Err(error) => {
                     return Err(Error::EnqueuedInPart { enqueued, cause: Box::new(error) });
                 }
             }
         }
+        Ok(enqueued)
+    }
+
+    /// Enqueues one chunk of jobs, which is no part of a batch.
+    pub(super) async fn enqueue_chunk(&self, jobs: &[NewJob], tries: EnqueueTries) -> Result<Vec<Enqueued>, Error> {
+        let started_at = Instant::now();
+        let enqueued = self.enqueue_with_retries(jobs, None, tries).await?.unwrap_or_default();
+        self.connector.metrics().enqueued(&enqueued, started_at.elapsed());
+        self.wake_workers_for(jobs);
         Ok(enqueued)
     }
 
@@ -161,7 +169,8 @@ impl Queue {
             return Ok(Some(Vec::new()));
         }
         let started_at = Instant::now();
-        let enqueued = self.enqueue_with_retries(jobs, Some(part)).await?;
+        let enqueued =
+            self.enqueue_with_retries(jobs, Some(part), EnqueueTries::within(self.command_timeout())).await?;
         if let Some(enqueued) = &enqueued {
             self.connector.metrics().enqueued(enqueued, started_at.elapsed());
         }
@@ -176,18 +185,18 @@ impl Queue {
     /// # Errors
     ///
     /// [`Error::EnqueueInDoubt`] if the jobs may have been added and must not be sent again.
-    pub(super) async fn enqueue_with_retries(
+    async fn enqueue_with_retries(
         &self,
         jobs: &[NewJob],
         part: Option<Part>,
+        mut tries: EnqueueTries,
     ) -> Result<Option<Vec<Enqueued>>, Error> {
         let call = if jobs.len() == 1 { ENQUEUE } else { ENQUEUE_BATCH };
         let is_repeatable = part.is_some() || jobs.iter().all(|job| job.dedup_key.is_some());
-        let mut retries = EnqueueTries::within(self.command_timeout());
         let mut doubt = None;
         loop {
             let keep_time = is_repeatable && doubt.is_none();
-            let error = match self.try_to_enqueue(jobs, part, &retries, keep_time).await {
+            let error = match self.try_to_enqueue(jobs, part, &tries, keep_time).await {
                 Ok(enqueued) => return Ok(enqueued),
                 Err(error) => error,
             };
@@ -198,7 +207,7 @@ impl Queue {
                     is_added_meanwhile || nothing_was_added.is_transient()
                 }
             };
-            if !may_repeat || !retries.pause(call, &error).await {
+            if !may_repeat || !tries.pause(call, &error).await {
                 return Err(doubt.unwrap_or(error));
             }
             if let Error::EnqueueInDoubt { .. } = error {
@@ -212,12 +221,12 @@ impl Queue {
         &self,
         jobs: &[NewJob],
         part: Option<Part>,
-        retries: &EnqueueTries,
+        tries: &EnqueueTries,
         keep_time: bool,
     ) -> Result<Option<Vec<Enqueued>>, Error> {
-        let mut session = self.connected_session(retries).await?;
-        let kept = if keep_time { kept_for_repeat(retries.limit()) } else { Duration::ZERO };
-        let limit = retries.time_left().saturating_sub(kept).max(LEAST_FOR_ANSWER);
+        let mut session = self.connected_session(tries).await?;
+        let kept = if keep_time { kept_for_repeat(tries.limit()) } else { Duration::ZERO };
+        let limit = tries.time_left().saturating_sub(kept).max(LEAST_FOR_ANSWER);
         match session.within(limit).enqueue_chunk(self.name(), jobs, part).await {
             Err(error) if error.leaves_open() => {
                 Err(Error::EnqueueInDoubt { jobs: jobs.len(), cause: Box::new(error) })
@@ -227,14 +236,14 @@ impl Queue {
     }
 
     /// Returns a connected session. A call on it that fails was therefore sent.
-    async fn connected_session(&self, retries: &EnqueueTries) -> Result<Lent, Error> {
-        let mut session = self.sessions.lend(retries.deadline(), retries.limit()).await?;
+    async fn connected_session(&self, tries: &EnqueueTries) -> Result<Lent, Error> {
+        let mut session = self.sessions.lend(tries.deadline(), tries.limit()).await?;
         {
-            let mut session = session.until(retries.deadline(), retries.limit());
+            let mut session = session.until(tries.deadline(), tries.limit());
             // Another caller with more time left may be checking the version.
-            match tokio::time::timeout_at(retries.deadline(), self.check_version(&mut session)).await {
+            match tokio::time::timeout_at(tries.deadline(), self.check_version(&mut session)).await {
                 Ok(checked) => checked?,
-                Err(_) => return Err(Error::TimedOut { call: "schema_info".to_string(), after: retries.limit() }),
+                Err(_) => return Err(Error::TimedOut { call: "schema_info".to_string(), after: tries.limit() }),
             }
             session.ensure_connected().await?;
         }
@@ -252,7 +261,7 @@ fn kept_for_repeat(limit: Duration) -> Duration {
 const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
 /// The tries of one call.
-struct EnqueueTries {
+pub(super) struct EnqueueTries {
     limit: Duration,
     deadline: Instant,
     tries: u32,
@@ -261,15 +270,20 @@ struct EnqueueTries {
 
 impl EnqueueTries {
     /// Creates the tries of a call. None begins after `limit`.
-    fn within(limit: Duration) -> EnqueueTries {
-        EnqueueTries { limit, deadline: Instant::now() + limit, tries: 0, pause: PAUSES.0 }
+    pub(super) fn within(limit: Duration) -> EnqueueTries {
+        EnqueueTries::until(Instant::now() + limit, limit)
+    }
+
+    /// Creates the tries of a call that began `limit` before `deadline`.
+    pub(super) fn until(deadline: Instant, limit: Duration) -> EnqueueTries {
+        EnqueueTries { limit, deadline, tries: 0, pause: PAUSES.0 }
     }
 
     fn limit(&self) -> Duration {
         self.limit
     }
 
-    fn deadline(&self) -> Instant {
+    pub(super) fn deadline(&self) -> Instant {
         self.deadline
     }
 

@@ -3,6 +3,7 @@
 mod batch;
 mod enqueue;
 mod queue;
+mod shared_calls;
 mod wait;
 mod waiters;
 

@@ -15,6 +15,7 @@ use crate::id::{Fence, JobId};
 use crate::job::NewJob;
 use crate::metrics::Exporter;
 
+use super::shared_calls::SharedCalls;
 use super::waiters::Waiters;
 
 /// How many cancelling calls are kept for a worker of the same process. If the worker misses calls, its next heartbeat
@@ -84,6 +85,7 @@ pub struct Queue {
     pub(crate) cancelled: broadcast::Sender<Arc<[(JobId, Fence)]>>,
     /// The callers in this process that wait for jobs to finish.
     pub(super) waiters: Arc<Waiters>,
+    pub(super) shared_calls: Arc<SharedCalls>,
 }
 
 impl fmt::Debug for Queue {
@@ -130,6 +132,7 @@ impl Queue {
             enqueued: watch::Sender::new(()),
             cancelled: broadcast::Sender::new(CANCEL_CALLS_KEPT),
             waiters: Arc::default(),
+            shared_calls: Arc::default(),
         })
     }
 
@@ -180,6 +183,7 @@ impl Queue {
             enqueued: watch::Sender::new(()),
             cancelled: broadcast::Sender::new(CANCEL_CALLS_KEPT),
             waiters: Arc::default(),
+            shared_calls: Arc::default(),
             ..self.clone()
         })
     }

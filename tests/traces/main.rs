@@ -11,6 +11,7 @@ use readpast::admin::{JobState, QueueOptions};
 use readpast::{BoxError, Config, Context, Handlers, Job, NewJob, Output, Queue, Worker};
 use readpast_devserver::DevServer;
 use tokio::sync::OnceCell;
+use tokio::task::JoinSet;
 use tracing::Instrument;
 use tracing_subscriber::layer::SubscriberExt;
 
@@ -98,6 +99,32 @@ async fn producer_attempts_and_follow_up_are_one_trace() {
     // Where the handler was when it said so.
     let origin = inside.iter().find(|span| id(span) == follow_up.parent_span_id).expect("the follow-up is its child");
     assert!(of_producer.iter().any(|run| id(run) == origin.parent_span_id), "{runs:#?}");
+}
+
+/// Their jobs share calls, which none of them makes itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn producers_that_enqueue_at_the_same_time_keep_their_traces_apart() {
+    const NAMES: [&str; 8] = ["0", "1", "2", "3", "4", "5", "6", "7"];
+    let queue = queue("traces_apart").await;
+    let mut producers = JoinSet::new();
+    for name in NAMES {
+        let queue = queue.clone();
+        let span = tracing::info_span!("producer", otel.name = format!("producer {name}"));
+        producers.spawn(async move { queue.enqueue(&NewJob::text(name)).await.unwrap() }.instrument(span));
+    }
+    producers.join_all().await;
+    drain(&queue, |job, _| {
+        let name = job.text()?;
+        let _own = tracing::info_span!("run", otel.name = format!("run {name}")).entered();
+        Ok(Output::default())
+    })
+    .await;
+    for name in NAMES {
+        let producer = producer(&format!("producer {name}"));
+        let trace = producer.span_context.trace_id();
+        assert_eq!(spans(trace, "job").len(), 1);
+        assert_eq!(spans(trace, &format!("run {name}")).len(), 1, "the job of this producer");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

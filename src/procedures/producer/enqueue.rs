@@ -74,7 +74,7 @@ impl Part {
         if let Some((index, other)) = batches.find(|(_, batch)| *batch != self.batch) {
             return invalid(format!("jobs[{index}] belongs to batch {other}, and the part to batch {}", self.batch));
         }
-        if chunk_length(jobs) < jobs.len() {
+        if chunk_length(jobs.iter()) < jobs.len() {
             return invalid(format!(
                 "a part of a batch must fit one transaction: {MAX_CHUNK_JOBS} jobs and {MAX_CHUNK_BYTES} bytes of payload, \
                  and a payload of more than {MAX_TABLE_VALUE_BYTES} bytes alone; these are {} jobs and {} bytes",
@@ -89,25 +89,27 @@ impl Part {
 /// The chunks in which jobs are enqueued. Each is its own transaction unless the caller has opened one.
 pub(crate) fn chunks(mut jobs: &[NewJob]) -> impl Iterator<Item = &[NewJob]> {
     std::iter::from_fn(move || {
-        let (chunk, rest) = jobs.split_at(chunk_length(jobs));
+        let (chunk, rest) = jobs.split_at(chunk_length(jobs.iter()));
         jobs = rest;
         (!chunk.is_empty()).then_some(chunk)
     })
 }
 
 /// Whether the payload is too large for a table-valued parameter.
-fn is_large(job: &NewJob) -> bool {
+pub(crate) fn is_large(job: &NewJob) -> bool {
     job.payload.len() > MAX_TABLE_VALUE_BYTES
 }
 
 /// Returns how many of the first jobs make a chunk: at least one, if there is one. A large job is a chunk of its own.
-fn chunk_length(jobs: &[NewJob]) -> usize {
+pub(crate) fn chunk_length<'a>(jobs: impl Iterator<Item = &'a NewJob>) -> usize {
     let mut bytes = 0;
+    let mut jobs = jobs.peekable();
+    let least = jobs.peek().map_or(0, |_| 1);
     let fits = |job: &&NewJob| {
         bytes += job.payload.len();
         bytes <= MAX_CHUNK_BYTES && !is_large(job)
     };
-    jobs.iter().take(MAX_CHUNK_JOBS).take_while(fits).count().max(1).min(jobs.len())
+    jobs.take(MAX_CHUNK_JOBS).take_while(fits).count().max(least)
 }
 
 /// The call of `enqueue` for one job.
@@ -287,12 +289,13 @@ mod tests {
 
     #[test]
     fn chunks_are_bounded_by_count_and_by_bytes() {
-        assert_eq!(chunk_length(&vec![NewJob::bytes([]); 2_500]), 1_000);
-        assert_eq!(chunk_length(&vec![NewJob::bytes(vec![0; 60_000]); 200]), 139);
+        let length = |jobs: &[NewJob]| chunk_length(jobs.iter());
+        assert_eq!(length(&vec![NewJob::bytes([]); 2_500]), 1_000);
+        assert_eq!(length(&vec![NewJob::bytes(vec![0; 60_000]); 200]), 139);
         let large = NewJob::bytes(vec![0; 65_536]);
         let small = NewJob::bytes([]);
-        assert_eq!(chunk_length(&[large.clone(), small.clone()]), 1);
-        assert_eq!(chunk_length(&[small.clone(), small, large]), 2);
-        assert_eq!(chunk_length(&[]), 0);
+        assert_eq!(length(&[large.clone(), small.clone()]), 1);
+        assert_eq!(length(&[small.clone(), small, large]), 2);
+        assert_eq!(length(&[]), 0);
     }
 }
