@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::catalog::object::Object;
-use crate::error::SqlResult;
-use crate::execute::application_lock::{application_lock_owner, application_mode_name};
+use crate::error::{SqlError, SqlResult};
+use crate::execute::application_lock::{application_lock_owner, application_mode, application_mode_name};
 use crate::execute::frame::Run;
 use crate::execute::function_value::{as_i32, as_variant, identity_value, int, optional_text, text};
 use crate::execute::metadata_function::{
@@ -153,6 +153,17 @@ pub fn eval(function: SystemFunction, arguments: &[Value], run: &mut Run<'_>) ->
             let storage = run.storage()?;
             let mode = storage.latch.application_lock_mode(&storage.tx, owner, resource);
             text(mode.map_or("NoLock", application_mode_name))
+        }
+        SystemFunction::AppLockTest => {
+            let owner = application_lock_owner(argument(0), argument(3), state)?;
+            let (Some(resource), Some(mode)) = (argument(1).as_str(), argument(2).as_str()) else {
+                return Ok(Value::Null);
+            };
+            let Some(mode) = application_mode(mode) else {
+                return Err(SqlError::not_supported(format!("APPLOCK_TEST with the lock mode '{mode}'")));
+            };
+            let storage = run.storage()?;
+            Value::SmallInt(i16::from(storage.latch.is_application_lock_free(&storage.tx, owner, resource, mode)))
         }
     })
 }

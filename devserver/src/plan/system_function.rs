@@ -54,6 +54,7 @@ pub enum SystemFunction {
     IsRoleMember,
     HasPermsByName,
     AppLockMode,
+    AppLockTest,
 }
 
 /// How a function is called.
@@ -129,6 +130,7 @@ static FUNCTIONS: &[Description] = &[
     catalog("is_rolemember", SystemFunction::IsRoleMember, (1, 2), SqlType::Int),
     catalog("has_perms_by_name", SystemFunction::HasPermsByName, (3, 3), SqlType::Int),
     catalog("applock_mode", SystemFunction::AppLockMode, (3, 3), SqlType::NVarChar(Length::Limit(32))),
+    catalog("applock_test", SystemFunction::AppLockTest, (4, 4), SqlType::SmallInt),
 ];
 
 static GLOBALS: &[Description] = &[

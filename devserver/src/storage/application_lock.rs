@@ -41,6 +41,11 @@ impl Latch<'_> {
         self.state_ref().locks.held_mode(tx.slot, owner, Resource::application(name))
     }
 
+    /// Whether an application lock could be had now (APPLOCK_TEST).
+    pub fn is_application_lock_free(&self, tx: &Transaction, owner: LockOwner, name: &str, mode: LockMode) -> bool {
+        self.state_ref().locks.is_free_for(tx.slot, owner, Resource::application(name), mode)
+    }
+
     /// Waits until no other session is in the database. It holds until the latch is given up.
     ///
     /// # Errors

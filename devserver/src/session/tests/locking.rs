@@ -51,12 +51,17 @@ fn what_is_locked_and_by_which_hint() {
              WHERE t.n = 0 => ok
          2: SELECT id FROM t WITH (READPAST, UPDLOCK) => 1 | 2 | 4
          COMMIT => ok
-         == applock mode tells the own lock
+         -- "APPLOCK_TEST", its example (docs/t-sql/functions/applock-test-transact-sql.md).
+         == applock mode tells the own lock, applock test whether a lock could be had
          BEGIN TRAN; EXEC sp_getapplock @Resource = 'Form1', @LockMode = 'Shared', @DbPrincipal = 'public' => ok
          SELECT APPLOCK_MODE('public', 'Form1', 'Transaction') => 'Shared'
          2: BEGIN TRAN; SELECT APPLOCK_MODE('public', 'Form1', 'Transaction'); COMMIT => 'NoLock'
+         2: SELECT APPLOCK_TEST('public', 'Form1', 'Shared', 'Session'),
+             APPLOCK_TEST('public', 'Form1', 'Exclusive', 'Session'),
+             APPLOCK_TEST('public', 'form1', 'Exclusive', 'Session') => SmallInt(1), SmallInt(0), SmallInt(1)
          -- What the page does not tell is refused.
          2: SELECT APPLOCK_MODE('public', 'Form1', 'Transaction') => error 59000
+         2: SELECT APPLOCK_TEST('public', 'Form1', 'Exclusive', 'Transaction') => error 59000
          2: SELECT APPLOCK_MODE('dbo', 'Form1', 'Session') => error 59000
          == whoever names a table that is being dropped waits
          -- The Sch-M lock of a DROP stands until its transaction ends. Source: "Transaction locking and row versioning

@@ -177,7 +177,6 @@ fn what_is_not_here_is_refused_by_name() {
              WAITFOR TIME '12:00' ;; SET CONTEXT_INFO 0x01 ;;
              SELECT CONTEXT_INFO(), TRIGGER_NESTLEVEL(), ROWCOUNT_BIG() ;;
              SELECT IDENT_CURRENT('t'), IDENT_SEED('t'), IDENT_INCR('t') ;;
-             SELECT APPLOCK_TEST('public', 'a', 'Shared', 'Session') ;; SELECT @@DBTS ;;
              SELECT @@MAX_PRECISION => error 59000
          -- All the rest.
          EXEC sp_rename 'pk', 'x' ;; SELECT t.id FROM t FULL JOIN t AS u ON u.id = t.id ;;

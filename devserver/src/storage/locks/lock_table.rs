@@ -135,9 +135,13 @@ impl LockTable {
 
     /// Whether the lock could be had now. Enough for a shared lock that would be released before anybody else can look.
     pub(crate) fn is_free(&self, slot: Slot, resource: Resource, mode: LockMode) -> bool {
+        self.is_free_for(slot, LockOwner::Transaction, resource, mode)
+    }
+
+    pub(crate) fn is_free_for(&self, slot: Slot, owner: LockOwner, resource: Resource, mode: LockMode) -> bool {
         match self.locks.get(&resource) {
             None => true,
-            Some(lock) => lock.can_grant(slot, LockOwner::Transaction, mode),
+            Some(lock) => lock.can_grant(slot, owner, mode),
         }
     }
 
