@@ -489,7 +489,7 @@ impl Plant {
             add(
                 "await_jobs",
                 String::new(),
-                format!("@queue = N'{name}', @first_ms = 10, @most_ms = 10, @wait_ms = 30"),
+                format!("@queue = N'{name}', @least_ms = 10, @most_ms = 10, @wait_ms = 30"),
             );
             if queue.at_most_once {
                 continue;

@@ -159,7 +159,7 @@ async fn a_worker_may_do_its_work_and_no_operator_s() {
         "EXEC [$(schema)].[sample] @queue = N'work'".into(),
         "EXEC [$(schema)].[unfinished] @queue = N'work'".into(),
         "EXEC [$(schema)].[due_schedules] @queue = N'work'".into(),
-        "EXEC [$(schema)].[await_jobs] @queue = N'work', @first_ms = 10, @most_ms = 10, @wait_ms = 10".into(),
+        "EXEC [$(schema)].[await_jobs] @queue = N'work', @least_ms = 10, @most_ms = 10, @wait_ms = 10".into(),
         format!("EXEC [$(schema)].[heartbeat] @worker_id = '{}'", worker.id),
         format!("EXEC [$(schema)].[unregister_worker] @queue = N'work', @worker_id = '{}'", worker.id),
     ] {

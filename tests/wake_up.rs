@@ -1,5 +1,7 @@
 //! How an idle worker notices a job: at once when its own process enqueues it, by `await_jobs` when another does.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use readpast::admin::{JobChange, QueueOptions};
@@ -73,7 +75,7 @@ async fn a_job_of_another_process_is_noticed() {
 async fn found(session: &mut Session, wait_ms: u32) -> bool {
     let sql = format!(
         "DECLARE @answer TABLE (found bit NOT NULL, waited bit NOT NULL);
-         INSERT @answer EXEC [$(schema)].[await_jobs] @queue = N'work', @first_ms = 1, @most_ms = 5, @wait_ms = {wait_ms};
+         INSERT @answer EXEC [$(schema)].[await_jobs] @queue = N'work', @least_ms = 1, @most_ms = 5, @wait_ms = {wait_ms};
          SELECT CAST(found AS int) FROM @answer;"
     );
     session.number(&sql).await == 1
@@ -124,7 +126,7 @@ async fn await_jobs_refuses_what_cannot_be() {
     let mut session = fixture.session().await;
     for (parameters, refusal, word) in [
         ("N'no such queue', 1, 5, 20", UNKNOWN_QUEUE, "no such queue"),
-        ("N'work', 0, 5, 20", REFUSED, "first_ms"),
+        ("N'work', 0, 5, 20", REFUSED, "least_ms"),
         ("N'work', 6, 5, 20", REFUSED, "most_ms"),
         ("N'work', 1, 5, 3600001", REFUSED, "wait_ms"),
         ("N'work', 1, NULL, 20", REFUSED, "most_ms"),
@@ -157,7 +159,7 @@ async fn give_back_places(session: &mut Session, places: std::ops::Range<u32>) {
 async fn waited(session: &mut Session, queue: &str, most_sessions: &str) -> bool {
     let sql = format!(
         "DECLARE @answer TABLE (found bit NOT NULL, waited bit NOT NULL);
-         INSERT @answer EXEC [$(schema)].[await_jobs] @queue = N'{queue}', @first_ms = 1, @most_ms = 5, @wait_ms = 20,
+         INSERT @answer EXEC [$(schema)].[await_jobs] @queue = N'{queue}', @least_ms = 1, @most_ms = 5, @wait_ms = 20,
              @most_sessions = {most_sessions};
          SELECT CAST(waited AS int) FROM @answer;"
     );
@@ -211,13 +213,13 @@ async fn all_schemas_of_a_database_share_the_places() {
     let (mut session, mut other) = (fixture.session().await, fixture.session().await);
     let first_waits = tokio::spawn(async move {
         let calls = "WHILE NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs])
-             EXEC [$(schema)].[await_jobs] @queue = N'work', @first_ms = 10, @most_ms = 10, @wait_ms = 3600000,
+             EXEC [$(schema)].[await_jobs] @queue = N'work', @least_ms = 10, @most_ms = 10, @wait_ms = 3600000,
                  @most_sessions = 1";
         session.sql(calls).await;
     });
     let mut waited_in_second = async || {
         let call = "DECLARE @answer TABLE (found bit NOT NULL, waited bit NOT NULL);
-             INSERT @answer EXEC [second].[await_jobs] @queue = N'work', @first_ms = 1, @most_ms = 5, @wait_ms = 20,
+             INSERT @answer EXEC [second].[await_jobs] @queue = N'work', @least_ms = 1, @most_ms = 5, @wait_ms = 20,
                  @most_sessions = 1;
              SELECT CAST(waited AS int) FROM @answer;";
         other.number(call).await
@@ -233,6 +235,32 @@ async fn all_schemas_of_a_database_share_the_places() {
     assert_eq!(waited_in_second().await, 1);
     drop((other, second));
     fixture.remove().await;
+}
+
+/// How often one call of two seconds has checked the queue, while another session has taken so many places.
+async fn checks(places: u32) -> usize {
+    let server = DevServer::start().await.unwrap();
+    let fixture = Fixture::on(&server, "checks", QueueOptions::default()).await;
+    let (mut session, mut other) = (fixture.session().await, fixture.session().await);
+    take_places(&mut other, 0..places).await;
+    let checks = Arc::<AtomicUsize>::default();
+    let counted = checks.clone();
+    server.faults().on_call(&format!("{}.look", fixture.schema()), move |_| {
+        counted.fetch_add(1, Ordering::AcqRel);
+        None
+    });
+    let call = "EXEC [$(schema)].[await_jobs] @queue = N'work', @least_ms = 1, @most_ms = 1000, @wait_ms = 2000,
+                    @most_sessions = 80";
+    session.sql(call).await;
+    checks.load(Ordering::Acquire)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_more_sessions_wait_the_less_often_each_checks() {
+    let (alone, in_company) = (checks(0).await, checks(40).await);
+    // 2000 / (4 * 41), and the check that ends the wait.
+    assert!(in_company <= 13, "{in_company}");
+    assert!(alone > 2 * in_company, "{alone} and {in_company}");
 }
 
 // Max concurrent workers, in MicrosoftDocs/sql-docs, azure-sql/database/: "Resource limits for single databases using

@@ -24,6 +24,9 @@ pub const PLACES: usize = ALL_PLACES.div_ceil(2);
 /// The same file: the shortest delay before a look.
 pub const SHORTEST_LOOK: Micros = 10 * MS;
 
+/// The same file: by how much each session that waits lengthens the delays of all.
+pub const SHARE_OF_LOOKS: Micros = 4 * MS;
+
 /// `sql/290_tend.sql`, `sql/320_heartbeat.sql`: for how long the duties are kept.
 pub const DUTIES: Micros = 3 * SECOND;
 
@@ -82,11 +85,9 @@ fn said() -> Vec<Said> {
         (watcher, "self.pause(jittered(LOOK_EVERY)).await;".to_string()),
         (await_jobs, format!("SET @most_sessions = {ALL_PLACES};")),
         (await_jobs, "SET @own = (@most_sessions + 1) / 2;".to_string()),
-        (await_jobs, format!("CASE WHEN @first_ms < {0} THEN {0} ELSE @first_ms END;", SHORTEST_LOOK / MS)),
-        (
-            await_jobs,
-            "CASE WHEN @delay_ms < @most_ms / 2 THEN @delay_ms * 2 WHEN @most_ms > 10 THEN @most_ms".to_string(),
-        ),
+        (await_jobs, format!("SET @delay_ms = {} * (@taken + 1);", SHARE_OF_LOOKS / MS)),
+        (await_jobs, format!("CASE WHEN @delay_ms < {0} THEN {0} ELSE @delay_ms END;", SHORTEST_LOOK / MS)),
+        (watcher, "least = self.state.config.poll_min.min(self.wait);".to_string()),
         (tend, format!("DATEADD(SECOND, {}, @now)", DUTIES / SECOND)),
         (tend, format!("IF @gap_ms > {}", GAP / MS)),
         (tend, format!("unserved < {UNSERVED}\n        AND @gap_ms > lease_ms / 2 AND lease_until <")),

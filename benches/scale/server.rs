@@ -57,7 +57,7 @@ fn takes(procedure: Procedure, jobs: usize) -> Micros {
 pub enum Call {
     RegisterWorker,
     Claim(usize),
-    AwaitJobs { first_look: Micros, most: Micros },
+    AwaitJobs { least: Micros, most: Micros },
     Finish(Vec<u32>),
     Release(Vec<u32>),
     Recover,

@@ -28,7 +28,7 @@ use std::time::Duration;
 
 use readpast::config::WorkerConfig;
 
-use crate::restated::{FINISH_AGAIN, FINISH_SESSIONS, LONGEST_SLEEP, RENEW_AGAIN, SHORTEST_LOOK, WAIT};
+use crate::restated::{FINISH_AGAIN, FINISH_SESSIONS, LONGEST_SLEEP, RENEW_AGAIN, SHARE_OF_LOOKS, SHORTEST_LOOK, WAIT};
 use crate::server::{Answer, Call};
 use crate::world::{Connection, Event, MS, Micros, Task, World};
 
@@ -99,7 +99,7 @@ enum Phase {
 /// `src/worker/claim/watcher.rs`.
 struct Watch {
     connection: Connection,
-    /// After which pause the first look is wanted; `None`: nobody wants to know.
+    /// At which shortest interval looks are wanted; `None`: nobody wants to know.
     asked: Option<Micros>,
     state: Watching,
     failed: Pauses,
@@ -245,7 +245,7 @@ impl Worker {
     pub fn on(&mut self, event: Event, world: &mut World) {
         match event {
             Event::Served(task, call) => self.served(task, call, world),
-            Event::Looks { delay, most, since, epoch } => self.looks(delay, most, since, epoch, world),
+            Event::Looks { share, since, epoch } => self.looks(share, since, epoch, world),
             _ if !self.is_alive => {}
             Event::Dies => self.is_alive = false,
             Event::Starts => self.renews(world),
@@ -280,10 +280,10 @@ impl Worker {
             return world.answer(self.id, task, Answer::Failed);
         }
         let answer = match call {
-            Call::AwaitJobs { first_look, most } if world.server.takes_place(now, self.id) => {
-                let delay = first_look.max(SHORTEST_LOOK);
+            Call::AwaitJobs { least, most } if world.server.takes_place(now, self.id) => {
+                let share = (world.server.waiting() as Micros * SHARE_OF_LOOKS).min(most).max(least).max(SHORTEST_LOOK);
                 let epoch = world.server.epoch(now);
-                return world.at(now + delay, self.id, Event::Looks { delay, most, since: now, epoch });
+                return world.at(now + share, self.id, Event::Looks { share, since: now, epoch });
             }
             Call::AwaitJobs { .. } => Answer::Awaited { found: world.server.finds_jobs(self.id), waited: false },
             call => world.server.execute(now, self.id, call),
@@ -292,7 +292,7 @@ impl Worker {
     }
 
     /// `sql/235_await_jobs.sql`: between two delays.
-    fn looks(&mut self, delay: Micros, most: Micros, since: Micros, epoch: u64, world: &mut World) {
+    fn looks(&mut self, share: Micros, since: Micros, epoch: u64, world: &mut World) {
         let now = world.now;
         if world.server.epoch(now) != epoch {
             self.watch.connection.breaks();
@@ -303,8 +303,7 @@ impl Worker {
             world.server.leaves_place(self.id);
             return world.answer(self.id, Task::Watch, Answer::Awaited { found, waited: true });
         }
-        let delay = if delay < most / 2 { 2 * delay } else { most };
-        world.at(now + delay, self.id, Event::Looks { delay, most, since, epoch });
+        world.at(now + share, self.id, Event::Looks { share, since, epoch });
     }
 
     fn connection(&mut self, task: Task) -> &mut Connection {

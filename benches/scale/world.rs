@@ -34,8 +34,7 @@ pub enum Event {
     Served(Task, Call),
     /// SQL Server looks for an idle worker that waits in it; the delay before this look, and since when it waits.
     Looks {
-        delay: Micros,
-        most: Micros,
+        share: Micros,
         since: Micros,
         epoch: u64,
     },

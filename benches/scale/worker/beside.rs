@@ -9,8 +9,8 @@ use super::{Phase, Watching, Worker, duration, micros};
 
 /// `src/worker/claim/watcher.rs`.
 impl Worker {
-    pub(super) fn watch_begins(&mut self, first_look: Micros, world: &mut World) {
-        self.watch.asked = Some(first_look);
+    pub(super) fn watch_begins(&mut self, least: Micros, world: &mut World) {
+        self.watch.asked = Some(least);
         if matches!(self.watch.state, Watching::Nothing | Watching::Pauses) {
             self.watch_looks(world);
         }
@@ -25,14 +25,14 @@ impl Worker {
     }
 
     fn watch_looks(&mut self, world: &mut World) {
-        let Some(first_look) = self.watch.asked else {
+        let Some(least) = self.watch.asked else {
             self.watch.state = Watching::Nothing;
             return;
         };
         let most = (self.config.poll_max.as_millis() as u64 * MS).min(WAIT);
-        self.watch.asked = Some(most); // further looks
+        self.watch.asked = Some(micros(self.config.poll_min)); // further looks
         self.watch.state = Watching::Calls;
-        self.call(Task::Watch, Call::AwaitJobs { first_look: first_look.min(WAIT), most }, world);
+        self.call(Task::Watch, Call::AwaitJobs { least: least.min(WAIT), most }, world);
     }
 
     pub(super) fn watch_wakes(&mut self, world: &mut World) {

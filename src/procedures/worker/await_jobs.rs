@@ -15,9 +15,10 @@ pub(crate) struct Awaited {
 }
 
 impl Session {
-    /// Waits in SQL Server until the queue has a job to claim, or for about `wait`. SQL Server checks after `first`,
-    /// and then after pauses that double up to `most`. If `most_sessions` sessions are waiting already, it checks once
-    /// and does not wait. With `None`, SQL Server determines how many sessions may wait.
+    /// Waits in SQL Server until the queue has a job to claim, or for about `wait`. SQL Server checks at
+    /// intervals from `least` (at least 10 ms) to `most`: the more sessions of the database wait, the longer. If
+    /// `most_sessions` sessions are waiting already, it checks once and does not wait. With `None`, SQL Server
+    /// determines how many sessions may wait.
     ///
     /// # Errors
     ///
@@ -25,15 +26,15 @@ impl Session {
     pub(crate) async fn await_jobs(
         &mut self,
         queue: &str,
-        first: Duration,
+        least: Duration,
         most: Duration,
         wait: Duration,
         most_sessions: Option<usize>,
     ) -> Result<Awaited, Error> {
         let mut command = self.command("await_jobs");
         command.bind_param("@queue", queue);
-        command.bind_param("@first_ms", int(ms(first)));
-        command.bind_param("@most_ms", int(ms(most.max(first))));
+        command.bind_param("@least_ms", int(ms(least)));
+        command.bind_param("@most_ms", int(ms(most.max(least))));
         command.bind_param("@wait_ms", int(ms(wait)));
         command.bind_param("@most_sessions", most_sessions.map(int));
         let mut row = self.row("await_jobs", command).await?;

@@ -14,9 +14,9 @@
 //! Only a limited number of sessions may wait, because each occupies a thread of SQL Server. The other workers poll. If
 //! many jobs arrive at once, the waiting workers are soon busy, and their slots become free.
 //!
-//! The first check comes after a pause that grows with each claim that found nothing ([`Pauses`], from `poll_min_ms` to
-//! `poll_max_ms`). SQL Server itself makes the further checks, at intervals that grow to `poll_max_ms`
-//! (sql/235_await_jobs.sql). The prefetcher claims again when the watcher has found a job, or else after
+//! SQL Server checks the queue at intervals from `poll_min_ms` to `poll_max_ms`: the more sessions of the database wait,
+//! the longer (sql/235_await_jobs.sql). If claims find nothing although the watcher has found jobs, the shortest interval
+//! grows with each of them ([`Pauses`]). The prefetcher claims again when the watcher has found a job, or else after
 //! `CLAIM_ANYWAY`.
 
 use std::sync::Arc;
@@ -40,13 +40,13 @@ const WAIT_GRACE: Duration = Duration::from_secs(2);
 /// How often a worker polls while all slots for waiting sessions are taken.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
-/// The prefetcher's end of the channel. It carries the pause before the first check, or `None` to stop watching.
+/// The prefetcher's end of the channel. It carries the shortest interval of the checks, or `None` to stop watching.
 pub(in crate::worker) struct WatchSender(watch::Sender<Option<Duration>>);
 
 impl WatchSender {
     /// Starts a watch, which continues until jobs are found or [`end`](Self::end) is called.
-    pub(in crate::worker) fn begin(&self, first_look: Duration) {
-        self.0.send_replace(Some(first_look));
+    pub(in crate::worker) fn begin(&self, least: Duration) {
+        self.0.send_replace(Some(least));
     }
 
     pub(in crate::worker) fn end(&self) {
@@ -86,8 +86,8 @@ impl Watcher {
     async fn watch(&mut self) {
         loop {
             let asked = *self.watches.borrow_and_update();
-            if let Some(first_look) = asked
-                && self.finds_jobs(first_look).await
+            if let Some(least) = asked
+                && self.finds_jobs(least).await
             {
                 self.state.arrivals.expect();
             }
@@ -102,14 +102,14 @@ impl Watcher {
     }
 
     /// Returns true as soon as there may be jobs, and false when the watch is no longer wanted.
-    async fn finds_jobs(&mut self, mut first_look: Duration) -> bool {
+    async fn finds_jobs(&mut self, mut least: Duration) -> bool {
         loop {
             // A pause longer than the call's own time limit is spent here.
-            self.pause(first_look.saturating_sub(self.wait)).await;
+            self.pause(least.saturating_sub(self.wait)).await;
             if self.watches.has_changed().unwrap_or(true) {
                 return false;
             }
-            match self.look(first_look.min(self.wait)).await {
+            match self.look(least.min(self.wait)).await {
                 Ok(Awaited { found: true, .. }) => return true,
                 Ok(Awaited { waited, .. }) => {
                     self.failed.reset();
@@ -128,7 +128,7 @@ impl Watcher {
                     return true;
                 }
             }
-            first_look = self.poll_max.min(self.wait);
+            least = self.state.config.poll_min.min(self.wait);
         }
     }
 
@@ -141,14 +141,14 @@ impl Watcher {
         }
     }
 
-    /// Makes one call, which checks for the first time after `first_look`.
-    async fn look(&mut self, first_look: Duration) -> Result<Awaited, Error> {
+    /// Makes one call, which checks at intervals of at least `least`.
+    async fn look(&mut self, least: Duration) -> Result<Awaited, Error> {
         // Connecting has a time limit of its own.
         self.session.ensure_connected().await?;
         let (poll_max, wait) = (self.poll_max.min(self.wait), self.wait);
         let most_sessions = Some(self.state.config.waiting_sessions).filter(|sessions| *sessions > 0);
         let mut session = self.session.within(wait + WAIT_GRACE);
-        session.await_jobs(&self.state.queue, first_look, poll_max, wait, most_sessions).await
+        session.await_jobs(&self.state.queue, least, poll_max, wait, most_sessions).await
     }
 }
 
@@ -158,7 +158,7 @@ mod tests {
     use crate::config::WorkerConfig;
 
     #[tokio::test]
-    async fn a_new_watch_does_not_wait_for_the_first_look_of_the_one_before() {
+    async fn a_new_watch_does_not_wait_for_the_least_of_the_one_before() {
         let (sender, mut watcher) = Watcher::new(&Arc::new(WorkerState::for_test(WorkerConfig::default())));
         let long = Duration::from_secs(3_600);
         let ends = async {
