@@ -15,14 +15,20 @@ use super::report::{Report, Target};
 /// After this long without a job a worker is at rest.
 const UNTIL_AT_REST: Duration = Duration::from_secs(2);
 
+/// Each with one worker.
+const IDLE_QUEUES: [usize; 3] = [1, 10, 100];
+
 /// How often is looked whether a job is acknowledged.
 const LOOK_INTERVAL: Duration = Duration::from_millis(1);
 
 pub async fn measure(report: &mut Report, sizes: &Sizes) {
-    let bench = Bench::start().await;
+    let mut bench = Bench::start().await;
     bench.new_queue("idle").await;
     if bench.server.is_dev_server() {
         requests_at_rest(report, sizes, &bench).await;
+        for queues in IDLE_QUEUES {
+            server_cpu_at_rest(report, sizes, &mut bench, queues).await;
+        }
     }
     let queue = bench.queue("idle").await;
     let (started, mut starts) = mpsc::unbounded_channel();
@@ -61,8 +67,8 @@ pub async fn measure(report: &mut Report, sizes: &Sizes) {
     let target = |most| Some(Target::AtMost(most));
     let (longest_other, longest_acknowledged) = (longest(&other_process), longest(&acknowledged));
     report.add("from enqueue to start, idle worker, same process", "ms", target(5.0), same_process);
-    report.add("from enqueue to start, idle worker, other process", "ms", target(250.0), other_process);
-    report.add("the same, longest of all", "ms", target(250.0), vec![longest_other]);
+    report.add("from enqueue to start, idle worker, other process", "ms", target(10.0), other_process);
+    report.add("the same, longest of all", "ms", target(25.0), vec![longest_other]);
     report.add("from the end of a run to its confirmation, idle worker", "ms", target(60.0), acknowledged);
     let measure = "from the end of a run to its confirmation, longest of all";
     report.add(measure, "ms", target(60.0), vec![longest_acknowledged]);
@@ -89,6 +95,25 @@ async fn until_done(monitor: &WorkerMonitor, jobs: u64) -> Instant {
 
 fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
+}
+
+async fn server_cpu_at_rest(report: &mut Report, sizes: &Sizes, bench: &mut Bench, queues: usize) {
+    let mut workers = Vec::new();
+    for number in 0..queues {
+        let name = format!("idle {number}");
+        bench.new_queue(&name).await;
+        let builder = Worker::builder(&bench.queue(&name).await, Handlers::any(|_job, _context| Ok(()))).threads(1);
+        workers.push(builder.start().await.expect("the worker starts"));
+    }
+    tokio::time::sleep(UNTIL_AT_REST).await;
+    let before = bench.server.cpu();
+    tokio::time::sleep(sizes.at_rest).await;
+    let share = (bench.server.cpu() - before).as_secs_f64() / sizes.at_rest.as_secs_f64();
+    for worker in workers {
+        worker.shutdown().await.expect("the worker ends");
+    }
+    let target = (queues == 10).then_some(Target::AtMost(1.0));
+    report.add(&format!("server CPU, idle workers of {queues} queues"), "% of a core", target, vec![100.0 * share]);
 }
 
 async fn requests_at_rest(report: &mut Report, sizes: &Sizes, bench: &Bench) {
