@@ -3,6 +3,7 @@
 use std::slice;
 use std::time::Duration;
 
+use super::enqueue_tries::EnqueueTries;
 use super::queue::Queue;
 use crate::connection::Lent;
 use crate::error::Error;
@@ -254,56 +255,6 @@ impl Queue {
 /// How much of a call's time is reserved for another try.
 fn kept_for_repeat(limit: Duration) -> Duration {
     (limit / 4).min(MOST_FOR_REPEAT)
-}
-
-/// The first and the longest pause between tries: short enough for a deadlock victim, long enough not to overload a
-/// server that is just starting.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
-
-/// The tries of one call.
-pub(super) struct EnqueueTries {
-    limit: Duration,
-    deadline: Instant,
-    tries: u32,
-    pause: Duration,
-}
-
-impl EnqueueTries {
-    /// Creates the tries of a call. None begins after `limit`.
-    pub(super) fn within(limit: Duration) -> EnqueueTries {
-        EnqueueTries::until(Instant::now() + limit, limit)
-    }
-
-    /// Creates the tries of a call that began `limit` before `deadline`.
-    pub(super) fn until(deadline: Instant, limit: Duration) -> EnqueueTries {
-        EnqueueTries { limit, deadline, tries: 0, pause: PAUSES.0 }
-    }
-
-    fn limit(&self) -> Duration {
-        self.limit
-    }
-
-    pub(super) fn deadline(&self) -> Instant {
-        self.deadline
-    }
-
-    fn time_left(&self) -> Duration {
-        self.deadline.saturating_duration_since(Instant::now())
-    }
-
-    /// Pauses before the next try. Returns false if there is not enough time left for one.
-    async fn pause(&mut self, call: &'static str, error: &Error) -> bool {
-        self.tries += 1;
-        let pause = self.pause.mul_f64(0.5 + 0.5 * fastrand::f64()); // so that two deadlock victims do not collide again
-        if pause >= self.time_left() {
-            return false;
-        }
-        let (attempt, sql_error) = (self.tries, error.sql_number());
-        tracing::warn!(procedure = call, attempt, sql_error, %error, retry_in = ?pause, "enqueue failed; retrying");
-        tokio::time::sleep(pause).await;
-        self.pause = (self.pause * 2).min(PAUSES.1);
-        true
-    }
 }
 
 #[cfg(test)]

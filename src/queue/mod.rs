@@ -2,6 +2,7 @@
 
 mod batch;
 mod enqueue;
+mod enqueue_tries;
 mod queue;
 mod shared_calls;
 mod wait;

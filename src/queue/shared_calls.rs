@@ -17,7 +17,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::enqueue::EnqueueTries;
+use super::enqueue_tries::EnqueueTries;
 use super::queue::Queue;
 use crate::error::Error;
 use crate::id::Enqueued;
