@@ -10,8 +10,10 @@
 -- smallest share of a database (25). Application locks belong to the database, but threads to the instance, so the
 -- places of all databases of an instance add up.
 --
--- The waiting sessions of the database share about 125 checks a second: a session that waits alone checks every 10 ms,
--- ten sessions check every 80 ms, and 25 sessions every 200 ms. When a call begins, it counts them by their places.
+-- Up to 25 waiting sessions of the database share about 125 checks per second: a session that waits alone checks every
+-- 10 ms, ten sessions check every 80 ms, and 25 or more every 200 ms (@most_ms). Small databases in Azure SQL Database and
+-- those in elastic pools check a fifth or a tenth as often. When a call begins, it counts the sessions by their places. The
+-- checks of all databases of an instance add up.
 --
 -- An idle worker calls this on a connection of its own. The call costs a sleeping worker thread and a few index seeks
 -- per check, whereas polling from outside would cost a call per check. Only a claim decides which worker gets a job.
@@ -24,9 +26,9 @@ CREATE OR ALTER PROCEDURE [$(schema)].[await_jobs]
 AS
 SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @started_at datetime2(3) = SYSUTCDATETIME(), @waited_ms bigint = 0, @queue_id int, @delay_ms int,
-    @delay datetime, @taken int = 0, @tested int = 0, @other nvarchar(255), @found bit = 0, @tier nvarchar(32), @own int, @first int, @slot int, @tries int = 0,
-    @granted int = -1, @resource nvarchar(255);
+DECLARE @started_at datetime2(3) = SYSUTCDATETIME(), @waited_ms bigint = 0, @queue_id int, @share_ms int = 8,
+    @delay_ms int, @delay datetime, @places int = 64, @tested int = 0, @other nvarchar(255), @found bit = 0,
+    @tier nvarchar(32), @own int, @first int, @slot int, @tries int = 0, @granted int = -1, @resource nvarchar(255);
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
@@ -34,27 +36,26 @@ IF @queue_id IS NULL
 IF @least_ms IS NULL OR @most_ms IS NULL OR @wait_ms IS NULL OR @least_ms < 1 OR @most_ms < @least_ms
     OR @most_ms > 3600000 OR @wait_ms < 1 OR @wait_ms > 3600000
     THROW 58003, N'least_ms must be 1 to most_ms, and most_ms and wait_ms must be at most 3600000 (an hour)', 1;
-IF @most_sessions IS NULL
+IF CAST(SERVERPROPERTY(N'EngineEdition') AS int) = 5
 BEGIN
-    SET @most_sessions = 64;
-    IF CAST(SERVERPROPERTY(N'EngineEdition') AS int) = 5
-    BEGIN
-        SET @tier = ISNULL(CAST(DATABASEPROPERTYEX(DB_NAME(), 'ServiceObjective') AS nvarchar(32)), N'');
-        SET @most_sessions = CASE WHEN @tier IN (N'', N'Free', N'Basic', N'ElasticPool') THEN 6
-                                  WHEN @tier = N'S0' THEN 15
-                                  WHEN @tier = N'S1' THEN 22
-                                  WHEN @tier = N'S2' THEN 30
-                                  -- a serverless vCore has 75 workers, any other has more
-                                  WHEN @tier LIKE N'%[_]1' THEN 18
-                                  WHEN @tier LIKE N'%[_]2' THEN 37
-                                  ELSE 50 END;
-    END;
-    ELSE
-        -- Every login may read this setting. 0 means that SQL Server chooses 512 or more.
-        SELECT @most_sessions = CAST(value_in_use AS int) / 4
-        FROM sys.configurations
-        WHERE name = N'max worker threads' AND CAST(value_in_use AS int) BETWEEN 1 AND 255;
+    SET @tier = ISNULL(CAST(DATABASEPROPERTYEX(DB_NAME(), 'ServiceObjective') AS nvarchar(32)), N'');
+    SET @places = CASE WHEN @tier IN (N'', N'Free', N'Basic', N'ElasticPool') THEN 6
+                       WHEN @tier = N'S0' THEN 15
+                       WHEN @tier = N'S1' THEN 22
+                       WHEN @tier = N'S2' THEN 30
+                       -- a serverless vCore has 75 workers, any other has more
+                       WHEN @tier LIKE N'%[_]1' THEN 18
+                       WHEN @tier LIKE N'%[_]2' THEN 37
+                       ELSE 50 END;
+    -- These have less than one processor, or share it with other databases.
+    SET @share_ms = CASE WHEN @places < 30 THEN 80 WHEN @places = 30 THEN 40 ELSE 8 END;
 END;
+ELSE
+    -- Every login may read this setting. 0 means that SQL Server chooses 512 or more.
+    SELECT @places = CAST(value_in_use AS int) / 4
+    FROM sys.configurations
+    WHERE name = N'max worker threads' AND CAST(value_in_use AS int) BETWEEN 1 AND 255;
+SET @most_sessions = ISNULL(@most_sessions, @places);
 IF @most_sessions < 1 OR @most_sessions > 1000
     EXEC [$(schema)].[refuse] N'most_sessions', @most_sessions, N'1 to 1000';
 
@@ -80,19 +81,18 @@ BEGIN
 END;
 
 BEGIN TRY
-    -- Of more than 64 places, the next 64 stand for all.
-    WHILE @tested < @most_sessions - 1 AND @tested < 64
+    SET @delay_ms = @share_ms;
+    WHILE @tested < @most_sessions - 1 AND @delay_ms < @most_ms
     BEGIN
         SET @tested = @tested + 1;
         SET @other = CONCAT(N'readpast_wait_', (@slot + @tested) % @most_sessions);
-        SET @taken = @taken + 1 - APPLOCK_TEST(N'public', @other, N'Exclusive', N'Session');
+        IF APPLOCK_TEST(N'public', @other, N'Exclusive', N'Session') = 0
+            SET @delay_ms = @delay_ms + @share_ms;
     END;
-    IF @tested = 64
-        SET @taken = @taken * (@most_sessions - 1) / 64;
-    SET @delay_ms = 8 * (@taken + 1);
     SET @delay_ms = CASE WHEN @delay_ms > @most_ms THEN @most_ms WHEN @delay_ms < @least_ms THEN @least_ms
         ELSE @delay_ms END;
-    SET @delay = DATEADD(MILLISECOND, CASE WHEN @delay_ms < 10 THEN 10 ELSE @delay_ms END, CAST('19000101' AS datetime));
+    SET @delay_ms = CASE WHEN @delay_ms < 10 THEN 10 ELSE @delay_ms END;
+    SET @delay = DATEADD(MILLISECOND, @delay_ms, CAST('19000101' AS datetime));
     -- The wait is measured by the clock, because checks take time, too. If the clock is set back, the wait ends.
     WHILE @found = 0 AND @waited_ms >= 0 AND @waited_ms < @wait_ms
     BEGIN

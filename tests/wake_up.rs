@@ -250,16 +250,16 @@ async fn checks(places: u32) -> usize {
         None
     });
     let call = "EXEC [$(schema)].[await_jobs] @queue = N'work', @least_ms = 1, @most_ms = 1000, @wait_ms = 2000,
-                    @most_sessions = 80";
+                    @most_sessions = 64";
     session.sql(call).await;
     checks.load(Ordering::Acquire)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_more_sessions_wait_the_less_often_each_checks() {
-    let (alone, in_company) = (checks(0).await, checks(40).await);
-    // 2000 / (8 * 41), and the check that ends the wait.
-    assert!(in_company <= 7, "{in_company}");
+    let (alone, in_company) = (checks(0).await, checks(20).await);
+    // 2000 / (8 * 21), and the check that ends the wait.
+    assert!(in_company <= 12, "{in_company}");
     assert!(alone > 2 * in_company, "{alone} and {in_company}");
 }
 

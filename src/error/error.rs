@@ -266,8 +266,8 @@ pub enum Error {
         message: String,
     },
 
-    /// SQL Server did not respond to an enqueue, or ended the session. Either all of the jobs are in the queue, or none
-    /// of them. Enqueue them again only if running them twice does no harm.
+    /// SQL Server did not respond to an enqueue, or ended the session, or the tokio runtime that had sent the job for
+    /// several callers has stopped. Either all of the jobs are in the queue, or none of them. Enqueue them again only if running them twice does no harm.
     ///
     /// Jobs that all have a [deduplication key](crate::job::NewJob::dedup_key), and the jobs of
     /// [`Queue::enqueue_part`](crate::queue::Queue::enqueue_part), have already been sent again, without success, if

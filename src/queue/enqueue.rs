@@ -27,12 +27,12 @@ const SAME_PART: i32 = 2601;
 impl Queue {
     /// Enqueues one job in one round trip.
     ///
-    /// Concurrent callers share round trips and transactions. While two calls through this queue and its clones are
-    /// under way, further jobs collect, each for at most 0.1 s, and are sent together by the next call. Every caller
-    /// gets the id or the error of its own job. Jobs with a deduplication key, a batch or a payload of more than 65,535
-    /// bytes are sent alone.
+    /// Concurrent callers share round trips and transactions. While two such calls through this queue and its clones are
+    /// under way, further jobs wait, and the next call sends them together. Every caller gets the id or the error of its
+    /// own job. A job that has waited for 0.5 s is sent alone, and so are jobs with a deduplication key, a group, a batch
+    /// or a payload of more than 65,535 bytes.
     ///
-    /// The call returns within `connection.command_timeout_ms` plus one second, whatever happens. During that time it
+    /// The call returns within `connection.command_timeout_ms` plus two seconds, whatever happens. During that time it
     /// waits for a free connection or opens one. It retries after a transient error (a deadlock, a server restart) as
     /// long as the job is certain not to be in the queue.
     ///
@@ -116,9 +116,13 @@ impl Queue {
     pub(super) async fn enqueue_chunk(&self, jobs: &[NewJob], tries: EnqueueTries) -> Result<Vec<Enqueued>, Error> {
         let started_at = Instant::now();
         let enqueued = self.enqueue_with_retries(jobs, None, tries).await?.unwrap_or_default();
-        self.connector.metrics().enqueued(&enqueued, started_at.elapsed());
-        self.wake_workers_for(jobs);
+        self.note_enqueued(jobs, &enqueued, started_at);
         Ok(enqueued)
+    }
+
+    fn note_enqueued(&self, jobs: &[NewJob], enqueued: &[Enqueued], started_at: Instant) {
+        self.connector.metrics().enqueued(enqueued, started_at.elapsed());
+        self.wake_workers_for(jobs);
     }
 
     /// Enqueues a numbered part of a batch, once: for an import that can be run again after any failure. All jobs of
@@ -225,9 +229,32 @@ impl Queue {
         tries: &EnqueueTries,
         keep_time: bool,
     ) -> Result<Option<Vec<Enqueued>>, Error> {
-        let mut session = self.connected_session(tries).await?;
+        let session = self.connected_session(tries).await?;
         let kept = if keep_time { kept_for_repeat(tries.limit()) } else { Duration::ZERO };
-        let limit = tries.time_left().saturating_sub(kept).max(LEAST_FOR_ANSWER);
+        self.send_jobs(session, jobs, part, tries.time_left().saturating_sub(kept)).await
+    }
+
+    /// Sends the jobs of one chunk once, without retries. They are no part of a batch.
+    pub(super) async fn enqueue_once(
+        &self,
+        session: Lent,
+        jobs: &[NewJob],
+        time_left: Duration,
+    ) -> Result<Vec<Enqueued>, Error> {
+        let started_at = Instant::now();
+        let enqueued = self.send_jobs(session, jobs, None, time_left).await?.unwrap_or_default();
+        self.note_enqueued(jobs, &enqueued, started_at);
+        Ok(enqueued)
+    }
+
+    async fn send_jobs(
+        &self,
+        mut session: Lent,
+        jobs: &[NewJob],
+        part: Option<Part>,
+        time_left: Duration,
+    ) -> Result<Option<Vec<Enqueued>>, Error> {
+        let limit = time_left.max(LEAST_FOR_ANSWER);
         match session.within(limit).enqueue_chunk(self.name(), jobs, part).await {
             Err(error) if error.leaves_open() => {
                 Err(Error::EnqueueInDoubt { jobs: jobs.len(), cause: Box::new(error) })
@@ -237,7 +264,7 @@ impl Queue {
     }
 
     /// Returns a connected session. A call on it that fails was therefore sent.
-    async fn connected_session(&self, tries: &EnqueueTries) -> Result<Lent, Error> {
+    pub(super) async fn connected_session(&self, tries: &EnqueueTries) -> Result<Lent, Error> {
         let mut session = self.sessions.lend(tries.deadline(), tries.limit()).await?;
         {
             let mut session = session.until(tries.deadline(), tries.limit());

@@ -1,14 +1,16 @@
 //! [`SharedCalls`]: jobs that several callers of [`Queue::enqueue`] hand in at the same time are sent in one call.
 //!
 //! While fewer than [`MOST_AT_ONCE`] calls are under way, a caller sends its own job, without any delay. Otherwise a
-//! copy of the job joins the waiting jobs. When a call ends, the waiting jobs are sent by the next call. That call runs
-//! in a task of its own, so a caller that is dropped affects no other.
+//! copy of the job joins the waiting jobs. When a call ends, the next one begins: it gets a connection, takes the jobs
+//! that wait by then, and sends them together. It runs in a task of its own, so a caller that is dropped affects no
+//! other.
 //!
-//! If a shared call fails and certainly added no job, each caller sends its own job again. So a job that SQL Server
-//! rejects fails alone.
+//! A caller sends its own job after all if no call has taken it within [`LONGEST_WAIT`], or if the call that took it
+//! certainly added no job. So a job that SQL Server rejects fails alone, and each caller makes its own further tries.
 
 use std::collections::BTreeMap;
 use std::io;
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,15 +24,18 @@ use super::queue::Queue;
 use crate::error::Error;
 use crate::id::Enqueued;
 use crate::job::{NewJob, TraceContext};
-use crate::procedures::producer::{chunk_length, is_large};
+use crate::procedures::producer::{chunk_length, has_details, is_large};
 
 /// How many calls are under way before further jobs wait. While SQL Server executes one call, the next one is built and
 /// sent.
 const MOST_AT_ONCE: usize = 2;
 
-/// The longest time that a job waits for other jobs' calls. After that it is sent on another connection, because those
-/// in use may be broken.
-const LONGEST_WAIT: Duration = Duration::from_millis(100);
+/// The longest time that a job waits for a call to take it. The connections of the calls under way may be broken.
+const LONGEST_WAIT: Duration = Duration::from_millis(500);
+
+/// How long after its own time limit a caller waits for the answer of a call that has taken its job. The call has the
+/// same limit, so it has ended by then unless its runtime no longer runs.
+const LONGEST_ANSWER: Duration = Duration::from_secs(2);
 
 /// The calls of `enqueue` under way for a queue and its clones, and the jobs that wait for one of them to end.
 #[derive(Default)]
@@ -54,7 +59,7 @@ struct Waiting {
     runtime: Handle,
 }
 
-/// What a caller hears of the call that took its job.
+/// What a caller is told about the call that took its job.
 enum Answer {
     Ended(Result<Enqueued, Error>),
     /// No job was added: send yours alone.
@@ -62,30 +67,26 @@ enum Answer {
 }
 
 impl State {
-    /// Takes the jobs of the next call: those that fit one chunk, all with details or all without, because a call with
-    /// details makes claims of all its jobs read them.
+    /// Takes the jobs of the next call: those that fit one chunk. If one job of a call has details, claims read details
+    /// for all of them. So jobs with and without details are sent apart.
     fn take(&mut self) -> Vec<Waiting> {
         let Some((_, first)) = self.waiting.first_key_value() else { return Vec::new() };
-        let has_details = has_details(&first.job);
-        let alike = || self.waiting.iter().filter(|(_, waiting)| has_details == self::has_details(&waiting.job));
+        let detailed = has_details(&first.job);
+        let alike = || self.waiting.iter().filter(|(_, waiting)| detailed == has_details(&waiting.job));
         let length = chunk_length(alike().map(|(_, waiting)| &waiting.job));
         let places: Vec<u64> = alike().take(length).map(|(&place, _)| place).collect();
         places.into_iter().filter_map(|place| self.waiting.remove(&place)).collect()
     }
 }
 
-/// Whether the job may be sent with those of other callers. A job with a deduplication key or a batch may have to wait
-/// for a lock that another transaction holds, and the others would wait with it. A large one has a call of its own
-/// anyway.
+/// Whether the job may be sent with those of other callers. A job with a deduplication key, a group or a batch may have
+/// to wait for a lock that another transaction holds, and the others would wait with it. A large one has a call of its
+/// own anyway.
 fn may_share(job: &NewJob) -> bool {
-    job.dedup_key.is_none() && job.batch.is_none() && !is_large(job)
+    job.dedup_key.is_none() && job.group_key.is_none() && job.batch.is_none() && !is_large(job)
 }
 
-fn has_details(job: &NewJob) -> bool {
-    job.time_limit.is_some() || job.headers.is_some() || job.group_key.is_some()
-}
-
-/// A call under way. When it ends, or is dropped, the waiting jobs are sent.
+/// A call under way. When it ends, or is dropped, the next one begins.
 struct UnderWay(Queue);
 
 impl UnderWay {
@@ -99,7 +100,7 @@ impl Drop for UnderWay {
     fn drop(&mut self) {
         let mut state = self.0.shared_calls.state.lock();
         state.under_way -= 1;
-        send_waiting(&self.0, state);
+        begin_shared_call(&self.0, state);
     }
 }
 
@@ -110,17 +111,16 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    fn send_if_still_waiting(&self) {
-        let state = self.queue.shared_calls.state.lock();
-        if state.waiting.contains_key(&self.number) {
-            send_waiting(self.queue, state);
-        }
+    /// Returns false if a call has taken the job.
+    fn withdraw(&self) -> bool {
+        let withdrawn = self.queue.shared_calls.state.lock().waiting.remove(&self.number);
+        withdrawn.is_some()
     }
 }
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        self.queue.shared_calls.state.lock().waiting.remove(&self.number);
+        self.withdraw();
     }
 }
 
@@ -140,13 +140,15 @@ impl Queue {
             Begun::UnderWay(_until_it_ends) => return self.enqueue_alone(job, tries).await,
             Begun::Waiting(place, answer) => (place, answer),
         };
-        loop {
-            match tokio::time::timeout(LONGEST_WAIT, &mut answer).await {
-                Ok(Ok(Answer::Ended(result))) => return result,
-                Ok(Ok(Answer::NothingAdded)) => return self.enqueue_alone(job, tries).await,
-                Ok(Err(_dropped)) => return Err(in_doubt(&runtime_stopped())),
-                Err(_elapsed) => place.send_if_still_waiting(),
-            }
+        let answer = match tokio::time::timeout(LONGEST_WAIT, &mut answer).await {
+            Err(_) if place.withdraw() => Ok(Ok(Answer::NothingAdded)),
+            Err(_) => tokio::time::timeout_at(tries.deadline() + LONGEST_ANSWER, answer).await,
+            answered => answered,
+        };
+        match answer {
+            Ok(Ok(Answer::Ended(result))) => result,
+            Ok(Ok(Answer::NothingAdded)) => self.enqueue_alone(job, tries).await,
+            Ok(Err(_)) | Err(_) => Err(in_doubt(&no_answer())),
         }
     }
 
@@ -171,27 +173,60 @@ impl Queue {
     }
 
     async fn enqueue_alone(&self, job: &NewJob, tries: EnqueueTries) -> Result<Enqueued, Error> {
-        let enqueued = self.enqueue_chunk(std::slice::from_ref(job), tries).await?;
+        let enqueued = self.enqueue_chunk(slice::from_ref(job), tries).await?;
         enqueued.into_iter().next().ok_or_else(|| Error::Protocol { message: "enqueue returned no row".to_string() })
     }
 }
 
-/// Sends the waiting jobs, if there are any, in a task.
-fn send_waiting(queue: &Queue, mut state: MutexGuard<'_, State>) {
-    let waiting = state.take();
-    let Some(first) = waiting.first() else { return };
-    let (runtime, deadline) = (first.runtime.clone(), first.deadline);
+/// Begins a call for the waiting jobs, if there are any.
+fn begin_shared_call(queue: &Queue, mut state: MutexGuard<'_, State>) {
+    if state.under_way >= MOST_AT_ONCE {
+        return;
+    }
+    let Some((place, first)) = state.waiting.pop_first() else { return };
+    let runtime = first.runtime.clone();
     let under_way = UnderWay::new(queue, &mut state);
     // A runtime that is shutting down drops the task at once, which ends the call.
     drop(state);
-    runtime.spawn(enqueue_together(under_way, waiting, deadline));
+    runtime.spawn(enqueue_together(Leader { place, waiting: Some(first) }, under_way));
 }
 
-async fn enqueue_together(under_way: UnderWay, waiting: Vec<Waiting>, deadline: Instant) {
+/// The job whose caller's runtime runs the call.
+struct Leader {
+    place: u64,
+    waiting: Option<Waiting>,
+}
+
+impl Leader {
+    /// Takes the jobs of the call, which are this one and those that wait.
+    fn take_jobs(mut self, state: &mut State) -> Vec<Waiting> {
+        // Its caller may have been dropped meanwhile.
+        if let Some(waiting) = self.waiting.take().filter(|waiting| !waiting.caller.is_closed()) {
+            state.waiting.insert(self.place, waiting);
+        }
+        state.take()
+    }
+}
+
+impl Drop for Leader {
+    fn drop(&mut self) {
+        if let Some(waiting) = self.waiting.take() {
+            // A caller that was dropped no longer listens.
+            let _ = waiting.caller.send(Answer::NothingAdded);
+        }
+    }
+}
+
+async fn enqueue_together(leader: Leader, under_way: UnderWay) {
     let UnderWay(queue) = &under_way;
-    let tries = EnqueueTries::until(deadline, queue.command_timeout());
+    // Without a connection, the callers try by themselves.
+    let Ok(session) = queue.connected_session(&EnqueueTries::within(LONGEST_WAIT)).await else { return };
+    let waiting = leader.take_jobs(&mut queue.shared_calls.state.lock());
+    let Some(deadline) = waiting.iter().map(|waiting| waiting.deadline).max() else { return };
     let (jobs, callers): (Vec<_>, Vec<_>) = waiting.into_iter().map(|waiting| (waiting.job, waiting.caller)).unzip();
-    let answers = match queue.enqueue_chunk(&jobs, tries).await {
+    // None of them has waited for longer than that, so all get their answer in time.
+    let time_left = deadline.saturating_duration_since(Instant::now() + LONGEST_WAIT);
+    let answers = match queue.enqueue_once(session, &jobs, time_left).await {
         Ok(enqueued) => enqueued.into_iter().map(|enqueued| Answer::Ended(Ok(enqueued))).collect(),
         Err(error) => callers.iter().map(|_| answer_of(&error)).collect::<Vec<_>>(),
     };
@@ -209,11 +244,9 @@ fn with_trace_context(job: &NewJob) -> NewJob {
     NewJob { headers, ..job.clone() }
 }
 
-/// What each caller hears if the call has failed. A transient error means that the time for retries is over.
 fn answer_of(error: &Error) -> Answer {
     match error {
         Error::EnqueueInDoubt { cause, .. } => Answer::Ended(Err(in_doubt(cause))),
-        transient if transient.is_transient() => Answer::Ended(Err(transient.clone())),
         _ => Answer::NothingAdded,
     }
 }
@@ -222,8 +255,8 @@ fn in_doubt(cause: &Error) -> Error {
     Error::EnqueueInDoubt { jobs: 1, cause: Box::new(cause.clone()) }
 }
 
-fn runtime_stopped() -> Error {
-    let message = "the tokio runtime of another caller, which sent this job together with its own, has stopped";
+fn no_answer() -> Error {
+    let message = "the task that sent this job together with others has ended, or its tokio runtime has stopped";
     Error::ConnectionLost { cause: Arc::new(io::Error::other(message)) }
 }
 
@@ -269,7 +302,7 @@ mod tests {
         let _entered = runtime.enter();
         let plain = NewJob::text("plain");
         let _under_way: Vec<Begun<'_>> = (0..MOST_AT_ONCE).map(|_| queue.begin_call(&plain, Instant::now())).collect();
-        let jobs = [plain.clone(), plain.clone().header("a", "b"), plain.clone(), plain.clone().group_key("g")];
+        let jobs = [plain.clone(), plain.clone().header("a", "b"), plain.clone(), plain.clone().header("c", "d")];
         let _waiting: Vec<Begun<'_>> = jobs.iter().map(|job| queue.begin_call(job, Instant::now())).collect();
         let mut state = queue.shared_calls.state.lock();
         let mut taken = || state.take().into_iter().map(|waiting| waiting.job).collect::<Vec<_>>();
@@ -279,10 +312,17 @@ mod tests {
     }
 
     #[test]
-    fn keys_batches_and_large_payloads_have_calls_of_their_own() {
+    fn keys_groups_batches_and_large_payloads_have_calls_of_their_own() {
         let plain = NewJob::text("x");
         assert!(may_share(&plain));
-        for alone in [plain.clone().dedup_key("k"), plain.batch(crate::id::BatchId(1)), NewJob::bytes([0; 65_536])] {
+        let batch = crate::id::BatchId(1);
+        let jobs = [
+            plain.clone().dedup_key("k"),
+            plain.clone().group_key("g"),
+            plain.batch(batch),
+            NewJob::bytes([0; 65_536]),
+        ];
+        for alone in jobs {
             assert!(!may_share(&alone), "{alone:?}");
         }
     }

@@ -100,6 +100,11 @@ pub(crate) fn is_large(job: &NewJob) -> bool {
     job.payload.len() > MAX_TABLE_VALUE_BYTES
 }
 
+/// Whether the job has rare attributes, other than a batch or the trace context of its caller.
+pub(crate) fn has_details(job: &NewJob) -> bool {
+    job.time_limit.is_some() || job.headers.is_some() || job.group_key.is_some()
+}
+
 /// Returns how many of the first jobs make a chunk: at least one, if there is one. A large job is a chunk of its own.
 pub(crate) fn chunk_length<'a>(jobs: impl Iterator<Item = &'a NewJob>) -> usize {
     let mut bytes = 0;
@@ -205,7 +210,7 @@ pub(crate) fn batch_command<'a>(
         let headers = trace.headers_of(job).map(|headers| headers.json());
         // All jobs of a part belong to its batch.
         let has_batch = job.batch.is_some() && part.is_none();
-        if job.time_limit.is_some() || headers.is_some() || job.group_key.is_some() || has_batch {
+        if has_details(job) || headers.is_some() || has_batch {
             details.push(DetailRow { ordinal, job, headers });
         }
     }

@@ -6,8 +6,8 @@ mod job_end;
 
 pub(crate) use batch::{SEAL_BATCH, create_command, read_created, read_sealed, seal_command};
 pub(crate) use enqueue::{
-    ENQUEUE, ENQUEUE_BATCH, Lists, Part, batch_command, chunk_length, chunks, enqueue_command, in_order, is_large,
-    read_enqueued,
+    ENQUEUE, ENQUEUE_BATCH, Lists, Part, batch_command, chunk_length, chunks, enqueue_command, has_details, in_order,
+    is_large, read_enqueued,
 };
 pub use job_end::JobEnd;
 pub(crate) use job_end::OUTCOMES;
