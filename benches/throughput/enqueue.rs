@@ -31,6 +31,7 @@ async fn both_ways(bench: &mut Bench, report: &mut Report, sizes: &Sizes, distan
         };
         singles.push(bench.run(sizes.enqueued_singly, one_by_one).await);
     }
+    let rates = |runs: &[Run]| runs.iter().map(Run::rate).collect::<Vec<f64>>();
     for tasks in TASKS {
         let mut together = Vec::new();
         for _ in 0..sizes.rounds {
@@ -38,10 +39,9 @@ async fn both_ways(bench: &mut Bench, report: &mut Report, sizes: &Sizes, distan
         }
         let measure = format!("enqueue, one job a call, {tasks} tasks");
         let ratio = together.iter().zip(&batches).map(|(together, batch)| together.rate() / batch.rate()).collect();
-        report.add(&format!("{measure}{distance}"), "jobs/s", None, together.iter().map(Run::rate).collect());
+        report.add(&format!("{measure}{distance}"), "jobs/s", None, rates(&together));
         report.add(&format!("{measure} / by table-valued parameter{distance}"), "", None, ratio);
     }
-    let rates = |runs: &[Run]| runs.iter().map(Run::rate).collect::<Vec<f64>>();
     let ratio = batches.iter().zip(&singles).map(|(batch, single)| batch.rate() / single.rate()).collect();
     report.add(&format!("enqueue by table-valued parameter{distance}"), "jobs/s", None, rates(&batches));
     report.add(&format!("enqueue, one insert per call{distance}"), "jobs/s", None, rates(&singles));

@@ -21,12 +21,7 @@ pub(super) struct EnqueueTries {
 impl EnqueueTries {
     /// Creates the tries of a call. None begins after `limit`.
     pub(super) fn within(limit: Duration) -> EnqueueTries {
-        EnqueueTries::until(Instant::now() + limit, limit)
-    }
-
-    /// Creates the tries of a call that began `limit` before `deadline`.
-    pub(super) fn until(deadline: Instant, limit: Duration) -> EnqueueTries {
-        EnqueueTries { limit, deadline, tries: 0, pause: PAUSES.0 }
+        EnqueueTries { limit, deadline: Instant::now() + limit, tries: 0, pause: PAUSES.0 }
     }
 
     pub(super) fn limit(&self) -> Duration {

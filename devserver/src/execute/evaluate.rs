@@ -1,14 +1,12 @@
 //! Computes bound expressions and conditions on the rows of a [`Frame`].
 
-use std::cmp::Ordering;
-
 use crate::error::{NOT_SUPPORTED, SqlError, SqlResult};
 use crate::execute::frame::{Frame, Run, SlotRow};
 use crate::execute::sequence::next_value;
 use crate::execute::subquery::{exists, in_query, scalar_subquery};
 use crate::execute::system_function;
 use crate::execute::user_function;
-use crate::plan::scalar::{CompareOp, Condition, FunctionNode, LikeCondition, Node, Scalar};
+use crate::plan::scalar::{Condition, FunctionNode, LikeCondition, Node, Scalar};
 use crate::value::datetime::TICKS_PER_MILLISECOND;
 use crate::value::{self, Call, Pattern, SqlType, Ticks, Value, compare};
 
@@ -154,17 +152,6 @@ fn eval_function(call: &FunctionNode, run: &mut Run<'_>, frame: &mut Frame) -> S
     }
 }
 
-fn matches(op: CompareOp, order: Ordering) -> bool {
-    match op {
-        CompareOp::Equal => order.is_eq(),
-        CompareOp::NotEqual => order.is_ne(),
-        CompareOp::Less => order.is_lt(),
-        CompareOp::LessOrEqual => order.is_le(),
-        CompareOp::Greater => order.is_gt(),
-        CompareOp::GreaterOrEqual => order.is_ge(),
-    }
-}
-
 impl Condition {
     /// Whether it is true; unknown is not.
     pub fn holds(&self, run: &mut Run<'_>, frame: &mut Frame) -> SqlResult<bool> {
@@ -212,7 +199,7 @@ impl Condition {
                     if left.is_null() || right.is_null() {
                         return Ok(None);
                     }
-                    return Ok(Some(matches(*op, compare(left, right, *collation))));
+                    return Ok(Some(op.holds_for(compare(left, right, *collation))));
                 }
                 let left = left.eval(run, frame)?;
                 if left.is_null() {
@@ -222,7 +209,7 @@ impl Condition {
                 if right.is_null() {
                     return Ok(None);
                 }
-                Ok(Some(matches(*op, compare(&left, &right, *collation))))
+                Ok(Some(op.holds_for(compare(&left, &right, *collation))))
             }
             Condition::InList { value, list, collation } => {
                 let value = value.eval(run, frame)?;

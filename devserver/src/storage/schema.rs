@@ -333,17 +333,7 @@ impl FilterTerm {
             FilterTerm::In { constants, .. } => {
                 constants.iter().any(|constant| compare(value, constant, collation) == Ordering::Equal)
             }
-            FilterTerm::Compare { operator, constant, .. } => {
-                let order = compare(value, constant, collation);
-                match operator {
-                    CompareOp::Equal => order.is_eq(),
-                    CompareOp::NotEqual => order.is_ne(),
-                    CompareOp::Less => order.is_lt(),
-                    CompareOp::LessOrEqual => order.is_le(),
-                    CompareOp::Greater => order.is_gt(),
-                    CompareOp::GreaterOrEqual => order.is_ge(),
-                }
-            }
+            FilterTerm::Compare { operator, constant, .. } => operator.holds_for(compare(value, constant, collation)),
         }
     }
 }

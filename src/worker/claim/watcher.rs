@@ -16,7 +16,7 @@
 //!
 //! SQL Server checks the queue at intervals from `poll_min_ms` to `poll_max_ms`: the more sessions of the database wait,
 //! the longer (sql/235_await_jobs.sql). If claims find nothing although the watcher has found jobs, the shortest interval
-//! grows with each of them ([`Pauses`]). The prefetcher claims again when the watcher has found a job, or else after
+//! grows with each such claim ([`Pauses`]). The prefetcher claims again when the watcher has found a job, or else after
 //! `CLAIM_ANYWAY`.
 
 use std::sync::Arc;
@@ -158,7 +158,7 @@ mod tests {
     use crate::config::WorkerConfig;
 
     #[tokio::test]
-    async fn a_new_watch_does_not_wait_for_the_least_of_the_one_before() {
+    async fn a_new_watch_does_not_wait_for_the_interval_of_the_one_before() {
         let (sender, mut watcher) = Watcher::new(&Arc::new(WorkerState::for_test(WorkerConfig::default())));
         let long = Duration::from_secs(3_600);
         let ends = async {

@@ -1,5 +1,7 @@
 //! Constants, scalar expressions and search conditions.
 
+use std::cmp::Ordering;
+
 use crate::tsql::ast::name::{ColumnRef, Ident, ObjectName, TypeName};
 use crate::tsql::ast::query::{OrderItem, Query};
 use crate::value::BinaryOp;
@@ -122,6 +124,20 @@ pub enum CompareOp {
     Greater,
     /// `>=` or `!<`.
     GreaterOrEqual,
+}
+
+impl CompareOp {
+    /// Whether it holds between two values of this order.
+    pub fn holds_for(self, order: Ordering) -> bool {
+        match self {
+            CompareOp::Equal => order.is_eq(),
+            CompareOp::NotEqual => order.is_ne(),
+            CompareOp::Less => order.is_lt(),
+            CompareOp::LessOrEqual => order.is_le(),
+            CompareOp::Greater => order.is_gt(),
+            CompareOp::GreaterOrEqual => order.is_ge(),
+        }
+    }
 }
 
 /// A search condition: true, false or unknown.
