@@ -43,6 +43,11 @@ impl Columns {
         Columns { call, values: row.into_iter() }
     }
 
+    #[cfg(test)]
+    pub(crate) fn for_test(values: Vec<ColumnData<'static>>) -> Columns {
+        Columns { call: "test", values: values.into_iter() }
+    }
+
     /// The next column, which may be NULL. `name` is for the error.
     pub(crate) fn optional<T: FromSqlOwned>(&mut self, name: &str) -> Result<Option<T>, Error> {
         let value = self.next(name)?;

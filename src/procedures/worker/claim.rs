@@ -308,3 +308,23 @@ impl Session {
         rows.into_iter().map(|mut row| Ok((JobId(row.required("job_id")?), row.required("checkpoint")?))).collect()
     }
 }
+
+/// A job as a claim reads it, with the payload in the buffer that the driver has filled.
+#[cfg(test)]
+pub(crate) fn read_for_test(payload: Vec<u8>) -> Job {
+    use tiberius::ColumnData;
+    let row = Columns::for_test(vec![
+        ColumnData::I64(Some(1)),
+        ColumnData::I32(Some(1)),
+        ColumnData::I32(Some(1)),
+        ColumnData::I32(Some(5)),
+        ColumnData::I16(Some(0)),
+        ColumnData::I64(Some(0)),
+        ColumnData::I64(Some(0)),
+        ColumnData::String(None),
+        ColumnData::Bit(Some(false)),
+        ColumnData::Binary(Some(payload.into())),
+        ColumnData::String(None),
+    ]);
+    read_job(row, &mut HashMap::new()).expect("the columns are those of a claim").expect("its details are readable")
+}

@@ -11,6 +11,8 @@ mod registration;
 mod release;
 
 pub(crate) use await_jobs::Awaited;
+#[cfg(test)]
+pub(crate) use claim::read_for_test;
 pub(crate) use claim::{ClaimAnswer, ClaimEnd, ClaimLimit, ClaimRequest, ClaimedUnseen, UnreadableJob, Withheld};
 pub(crate) use depth::{DepthSample, Unfinished};
 pub(crate) use due_schedules::{DueSchedule, Firing};

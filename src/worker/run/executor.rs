@@ -216,8 +216,10 @@ mod tests {
 
     use super::*;
     use crate::config::WorkerConfig;
+    use crate::error::BoxError;
     use crate::handler::{Context, Handlers, KindOptions, Output, Permit, SharedLimit};
     use crate::job::{Job, NewJob};
+    use crate::procedures::worker::read_for_test;
     use crate::worker::finish;
     use crate::worker::run::handlers_and_hooks::Hooks;
 
@@ -300,6 +302,26 @@ mod tests {
         };
         tokio::time::timeout(LEASE, both).await.expect("the second has started");
         confirming.abort();
+    }
+
+    #[tokio::test]
+    async fn a_payload_is_not_copied_between_the_driver_and_the_handler() {
+        let clock = Arc::new(LeaseValidity::default());
+        clock.renewed(clock.now(), LEASE);
+        let state = Arc::new(WorkerState::for_test(WorkerConfig::default()));
+        let (sender, seen) = std::sync::mpsc::channel();
+        let executor = executor_of(&state, &clock, move |job, _| {
+            sender.send(job.payload().as_ptr() as usize)?;
+            Ok(())
+        });
+        let registration = Arc::new(Registration::for_test(clock));
+        let payload = vec![1; 1_000_000];
+        let address = payload.as_ptr() as usize;
+        let claimed = HeldJob::claimed(&registration, &state.in_flight, vec![read_for_test(payload)]);
+        let claimed_at = Instant::now();
+        executor
+            .submit(claimed.into_iter().map(|(job, held)| Claimed { job, held, claimed_at, permit: None }).collect());
+        assert_eq!(seen.recv().unwrap(), address);
     }
 
     /// Jobs of kind `limited` share one place. Jobs of kind `long` run until the gate opens, and another worker holds
@@ -389,18 +411,25 @@ mod tests {
     }
 
     fn counting_executor(state: &Arc<WorkerState>, clock: &Arc<LeaseValidity>) -> (Executor, Arc<AtomicUsize>) {
-        let pool = FairPool::own(1, None).unwrap();
-        let (finisher, ..) = finish::channel(state, pumping(&pool));
         let starts = Arc::new(AtomicUsize::new(0));
         let counted = starts.clone();
-        let handler = move |_: &Job, _: &Context| {
+        let executor = executor_of(state, clock, move |_, _| {
             counted.fetch_add(1, Ordering::AcqRel);
             Ok(())
-        };
+        });
+        (executor, starts)
+    }
+
+    fn executor_of(
+        state: &Arc<WorkerState>,
+        clock: &Arc<LeaseValidity>,
+        handler: impl Fn(&Job, &Context) -> Result<(), BoxError> + Send + Sync + 'static,
+    ) -> Executor {
+        let pool = FairPool::own(1, None).unwrap();
+        let (finisher, ..) = finish::channel(state, pumping(&pool));
         let mut handlers = Handlers::any(handler);
         handlers.check(&state.config).unwrap();
         let code = DroppedElsewhere::new(HandlersAndHooks { handlers, hooks: Hooks::default() });
-        let executor = Executor::new(state, pool, code, clock.clone(), finisher, 64);
-        (executor, starts)
+        Executor::new(state, pool, code, clock.clone(), finisher, 64)
     }
 }
