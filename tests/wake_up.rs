@@ -320,3 +320,44 @@ async fn a_worker_waits_at_one_of_the_places_that_are_set() {
     worker.shutdown().await.unwrap();
     fixture.remove().await;
 }
+
+/// The polls of a worker without a place are eight seconds apart or more.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_place_of_a_busy_worker_goes_to_another_of_the_process_at_once() {
+    let server = DevServer::start().await.unwrap();
+    let fixture = Fixture::on(&server, "freed_place", QueueOptions::default()).await;
+    fixture.sql("EXEC [$(schema)].[create_queue] @queue = N'second'").await;
+    let calls = Arc::<AtomicUsize>::default();
+    let counted = calls.clone();
+    server.faults().on_call(&format!("{}.await_jobs", fixture.schema()), move |_| {
+        counted.fetch_add(1, Ordering::AcqRel);
+        None
+    });
+    let (ends, ended) = tokio::sync::watch::channel(());
+    let (started, mut starts) = tokio::sync::mpsc::unbounded_channel();
+    let mut workers = Vec::new();
+    for queue in ["work", "second"] {
+        let queue = Queue::connect(&changed(fixture.config.clone(), |config| config.queue.name = queue.into())).await;
+        let config = changed(fixture.config.worker.clone(), |worker| worker.waiting_sessions = 1);
+        let (started, ended) = (started.clone(), ended.clone());
+        let busy = Handlers::any(move |_, context| {
+            started.send(())?;
+            let _ = context.block_on(ended.clone().changed());
+            Ok(())
+        });
+        let before = calls.load(Ordering::Acquire);
+        workers.push(Worker::builder(&queue.unwrap(), busy).config(&config).threads(1).start().await.unwrap());
+        until("it has asked for the place", || calls.load(Ordering::Acquire) > before).await;
+    }
+    let mut session = fixture.session().await;
+    for queue in ["work", "second"] {
+        session.sql(&format!("EXEC [$(schema)].[enqueue] @queue = N'{queue}', @payload = 0x01")).await;
+    }
+    let both_start = async { starts.recv().await.and(starts.recv().await) };
+    tokio::time::timeout(Duration::from_secs(6), both_start).await.expect("it does not wait for its next poll");
+    drop(ends);
+    for worker in workers {
+        worker.shutdown().await.unwrap();
+    }
+    fixture.remove().await;
+}

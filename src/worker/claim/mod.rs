@@ -1,6 +1,7 @@
 //! The first stage: claims as many jobs as are wanted in memory.
 
 mod demand;
+mod freed_places;
 mod lost_answers;
 mod prefetcher;
 mod put_off_budget;

@@ -12,13 +12,15 @@
 //! The call changes nothing, so it may be cut off at any time. A worker that finds jobs does not need it.
 //!
 //! Only a limited number of sessions may wait, because each occupies a thread of SQL Server. The other workers poll. If
-//! many jobs arrive at once, the waiting workers are soon busy, and their slots become free.
+//! many jobs arrive at once, the waiting workers are soon busy, and their places become free: workers of the same
+//! process take them at once ([`FreedPlaces`]), the others at their next poll.
 //!
 //! SQL Server checks the queue at intervals from `poll_min_ms` to `poll_max_ms`: the more sessions of the database wait,
 //! the longer (sql/235_await_jobs.sql). If claims find nothing although the watcher has found jobs, the shortest interval
 //! grows with each such claim ([`Pauses`]). The prefetcher claims again when the watcher has found a job, or else after
 //! `CLAIM_ANYWAY`.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,6 +32,8 @@ use crate::procedures::worker::Awaited;
 use crate::time::{Pauses, jittered};
 use crate::worker::state::{Phase, WorkerState};
 
+use super::freed_places::FreedPlaces;
+
 /// The longest time that one call waits.
 const WAIT: Duration = Duration::from_secs(2);
 
@@ -37,8 +41,12 @@ const WAIT: Duration = Duration::from_secs(2);
 /// `command_timeout_ms`.
 const WAIT_GRACE: Duration = Duration::from_secs(2);
 
-/// How often a worker polls while all slots for waiting sessions are taken.
+/// How often a worker polls while all places for waiting sessions are taken.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
+
+/// For how long a worker has jobs before its place is offered to another worker of the process. One that is idle again
+/// sooner takes it back, so that the queues where jobs arrive one by one keep their places.
+const BUSY_AFTER: Duration = Duration::from_millis(200);
 
 /// The prefetcher's end of the channel. It carries the shortest interval of the checks, or `None` to stop watching.
 pub(in crate::worker) struct WatchSender(watch::Sender<Option<Duration>>);
@@ -61,6 +69,9 @@ pub(in crate::worker) struct Watcher {
     poll_max: Duration,
     wait: Duration,
     watches: watch::Receiver<Option<Duration>>,
+    places: Arc<FreedPlaces>,
+    /// Whether the last call waited at a place.
+    had_place: bool,
     failed: Pauses,
 }
 
@@ -70,7 +81,9 @@ impl Watcher {
         let session = state.session();
         let wait = WAIT.min(session.command_timeout() / 2);
         let poll_max = state.config.poll_max;
-        let watcher = Watcher { state: state.clone(), session, poll_max, wait, watches, failed: Pauses::for_errors() };
+        let places = FreedPlaces::shared(session.connector().server(), session.schema());
+        let (state, failed) = (state.clone(), Pauses::for_errors());
+        let watcher = Watcher { state, session, poll_max, wait, watches, places, had_place: false, failed };
         (WatchSender(sender), watcher)
     }
 
@@ -93,6 +106,7 @@ impl Watcher {
             }
             let changed = tokio::select! {
                 changed = self.watches.changed() => changed,
+                never = offer_when_busy(&self.places, &mut self.had_place) => match never {},
                 never = self.session.close_when_idle() => match never {},
             };
             if changed.is_err() {
@@ -110,11 +124,17 @@ impl Watcher {
                 return false;
             }
             match self.look(least.min(self.wait)).await {
-                Ok(Awaited { found: true, .. }) => return true,
-                Ok(Awaited { waited, .. }) => {
+                Ok(Awaited { found, waited }) => {
                     self.failed.reset();
+                    self.had_place = waited;
+                    if found {
+                        return true;
+                    }
                     if !waited {
-                        self.pause(jittered(LOOK_EVERY)).await;
+                        tokio::select! {
+                            () = self.pause(jittered(LOOK_EVERY)) => {}
+                            () = self.places.offered() => {}
+                        }
                     }
                 }
                 Err(error) => {
@@ -150,6 +170,16 @@ impl Watcher {
         let mut session = self.session.within(wait + WAIT_GRACE);
         session.await_jobs(&self.state.queue, least, poll_max, wait, most_sessions).await
     }
+}
+
+/// Offers the place that the worker has left, once. Never returns: the owner drops this future when the worker is idle.
+async fn offer_when_busy(places: &FreedPlaces, had_place: &mut bool) -> Infallible {
+    if *had_place {
+        tokio::time::sleep(BUSY_AFTER).await;
+        *had_place = false;
+        places.offer();
+    }
+    std::future::pending().await
 }
 
 #[cfg(test)]
