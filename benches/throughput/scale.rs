@@ -8,7 +8,7 @@ use readpast::config::WorkerConfig;
 use readpast::{Handlers, Queue, Worker};
 
 use super::backlog::claim_us;
-use super::bench::{Bench, LOOK_INTERVAL, Run, fill_with, top_up};
+use super::bench::{Bench, LOOK_INTERVAL, Run, SCHEMA, fill_with, top_up};
 use super::report::{Report, Target};
 use super::work::Work;
 use super::worker_process::WorkerProcess;
@@ -92,10 +92,8 @@ async fn work_off_all(bench: &mut Bench, queues: &[Queue], jobs: u64) -> Run {
         let worker = Worker::builder(queue, handlers).thread_pool(threads.clone()).start();
         workers.push(worker.await.expect("the worker starts"));
     }
-    // All begin together.
-    for queue in queues {
-        queue.admin().resume().await.expect("the queue exists");
-    }
+    // All begin together: the first of a hundred would be empty before the last is resumed by a call of its own.
+    bench.client().await.sql(&format!("UPDATE [{SCHEMA}].[queues] SET paused = 0")).await;
     let done = || (workers.iter().map(|worker| worker.stats().done).sum(), usage::cpu());
     let run = most_of(bench, each * queues.len() as u64, done);
     for worker in workers {
