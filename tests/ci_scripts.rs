@@ -39,7 +39,10 @@ fn no_script_hides_what_a_tool_said_and_npm_works_where_its_folder_is() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(".ci");
     let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut scripts: Vec<String> = names.map(|name| format!(".ci/{name}")).collect();
-    scripts.extend(["devserver/clients/run", "deploy/container/check", "docs/real-server/run"].map(str::to_owned));
+    scripts.extend(
+        ["benches/driver/run", "devserver/clients/run", "deploy/container/check", "docs/real-server/run"]
+            .map(str::to_owned),
+    );
     assert!(scripts.len() > 15, "{scripts:?}");
     for script in scripts {
         for line in file(&script).lines().filter(|line| !line.trim_start().starts_with('#')) {

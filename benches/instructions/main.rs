@@ -41,7 +41,7 @@ fn main() -> ExitCode {
         [] => measure(false),
         ["--update"] => measure(true),
         // What is counted is this program again, under Valgrind.
-        [client::ROLE, url, queue] => client::work_off(url, queue),
+        [client::ROLE, url, queue, jobs] => client::work_off(url, queue, jobs),
         [server::ROLE, call] => server::run(call),
         _ => {
             eprintln!("{}: must be --update or nothing", arguments.join(" "));
@@ -62,9 +62,12 @@ fn measure(update: bool) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    let (client, switches) = runtime.block_on(client::measure());
+    let client = |jobs: &client::Jobs| Figure { measure: jobs.measure, per_job: runtime.block_on(client::count(jobs)) };
+    let [plain, large] = client::JOBS.each_ref().map(client);
+    let switches = runtime.block_on(client::switches());
     let figures = [
-        Figure { measure: "client, a no-op job from claim to finish", per_job: client },
+        plain,
+        large,
         Figure { measure: "dev server, a job of a claim", per_job: server::measure("claim") },
         Figure { measure: "dev server, a job of a finish", per_job: server::measure("finish") },
     ];

@@ -93,7 +93,7 @@ const QUICK: Sizes = Sizes {
     tiny_before_long: 2_000,
 };
 
-const MEASURES: [&str; 8] = ["no-op", "cpu", "enqueue", "backlog", "idle", "nested", "fairness", "scale"];
+const MEASURES: [&str; 9] = ["no-op", "cpu", "enqueue", "backlog", "idle", "nested", "fairness", "scale", "payloads"];
 
 /// The threads of a worker and of its rivals.
 pub fn cores() -> usize {
@@ -150,6 +150,7 @@ async fn measure(sizes: &Sizes, chosen: &[String]) -> Report {
             "idle" => idle::measure(&mut report, sizes).await,
             "nested" => nested::measure(&mut report, sizes).await,
             "fairness" => fairness::measure(&mut report, sizes).await,
+            "payloads" => scale::payloads(&mut report, sizes).await,
             _ => scale::measure(&mut report, sizes).await,
         }
     }

@@ -29,7 +29,6 @@ const FULL: f64 = 0.85;
 pub async fn measure(report: &mut Report, sizes: &Sizes) {
     processes(report, sizes).await;
     queues(report, sizes).await;
-    payloads(report, sizes).await;
     backlog(report, sizes).await;
 }
 
@@ -122,7 +121,7 @@ fn reached(jobs: u64, done: &mut impl FnMut() -> (u64, Duration)) -> (u64, Durat
     }
 }
 
-async fn payloads(report: &mut Report, sizes: &Sizes) {
+pub async fn payloads(report: &mut Report, sizes: &Sizes) {
     for (name, bytes, fewer) in PAYLOADS {
         let mut bench = Bench::start().await;
         let queue = bench.new_queue("payloads").await;
