@@ -82,7 +82,7 @@ fn said() -> Vec<Said> {
         (prefetcher, "sleep(if watches { CLAIM_ANYWAY } else { pause })".to_string()),
         (watcher, seconds("WAIT", WAIT)),
         (watcher, seconds("LOOK_EVERY", LOOK_EVERY)),
-        (watcher, "self.pause(jittered(LOOK_EVERY)).await;".to_string()),
+        (watcher, "self.pause(jittered(LOOK_EVERY))".to_string()),
         (await_jobs, format!("@places int = {ALL_PLACES},")),
         (await_jobs, "SET @own = (@most_sessions + 1) / 2;".to_string()),
         (await_jobs, format!("@share_ms int = {}", SHARE_OF_LOOKS / MS)),
