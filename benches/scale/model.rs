@@ -28,7 +28,7 @@ const REST: f64 = 1.2;
 const ENQUEUED_TOGETHER: f64 = 500.0;
 
 /// Ten claims a second at the most (`src/worker/claim/demand.rs`, `MIN_HORIZON`).
-const HORIZON_S: f64 = 0.1;
+const HORIZON_S: f64 = 0.15;
 
 /// Bytes of log that a job of this payload writes, from its enqueue to its deletion.
 pub fn log_bytes(payload: f64) -> f64 {
@@ -43,11 +43,10 @@ pub struct Calls {
 
 /// Of a worker whose threads are busy with so many jobs a second.
 pub fn calls_of_worker(jobs_per_second: f64, threads: usize, config: &WorkerConfig) -> Calls {
-    // Claimed are those for the next tenth of a second, when a quarter of them is left; of long jobs one for a thread
-    // that is free.
+    // Claimed are those for the horizon, when a third of them is left, which every second finish finds; of long jobs one
+    // for a thread that is free.
     let ahead = (jobs_per_second * HORIZON_S).floor().min(2.0 * config.batch_size as f64);
-    let low_water = (ahead / 4.0).floor().max(ahead - config.batch_size as f64);
-    let per_claim = (ahead - low_water).clamp(1.0, config.batch_size as f64);
+    let per_claim = (ahead - (ahead / 3.0).floor()).clamp(1.0, config.batch_size as f64);
     debug_assert!(threads > 0);
     // A batch every linger time; where none has ended in it, the next job begins another.
     let linger = config.finish_linger.as_secs_f64();

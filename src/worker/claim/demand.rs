@@ -18,8 +18,10 @@ use crate::config::WorkerConfig;
 use crate::worker::state::{InFlight, RunTimes};
 use std::time::{Duration, Instant};
 
-/// The least time for which jobs are held in memory: it limits short jobs to ten claims a second.
-const MIN_HORIZON: Duration = Duration::from_millis(100);
+/// The least time for which jobs are held in memory: three times `finish_linger_ms` by default. Two thirds of the jobs
+/// are used up when every second finish call is answered. The claim that is due then wakes no thread of its own, and
+/// there are ten claims a second.
+const MIN_HORIZON: Duration = Duration::from_millis(150);
 
 /// How often a worker with idle threads checks whether the first job of the queue fits after all. Each check costs a
 /// claim and, if the job does not fit, a release.
@@ -231,7 +233,7 @@ impl Demand {
         let ahead = self.ahead(now, in_flight, at);
         let low_water = self.low_water(ahead);
         in_flight.set_low_water(low_water);
-        if unstarted > low_water && unstarted >= to_fill {
+        if unstarted > low_water.max(ahead / 2) && unstarted >= to_fill {
             return 0;
         }
         let wanted = (to_fill + ahead).saturating_sub(unstarted);
@@ -268,9 +270,10 @@ impl Demand {
         wanted.min(((self.max_bytes / self.job_bytes(in_flight)) as usize).saturating_sub(self.threads))
     }
 
-    /// Returns the number of unstarted jobs at which the next claim pays off: when it can get a full batch, or when
-    /// only as many jobs are left as run during two claims. This is between a quarter and half of the jobs that are
-    /// wanted `ahead`. Fewer claims get more jobs each.
+    /// Returns the number of unstarted jobs at which the prefetcher is woken for the next claim: when it can get a full
+    /// batch, or when only as many jobs are left as run during two claims. This is between a quarter and half of the
+    /// jobs that are wanted `ahead`. Fewer claims get more jobs each. If the prefetcher is awake anyway, it already
+    /// claims when half of the jobs are left.
     fn low_water(&self, ahead: usize) -> usize {
         let while_claiming = self.mean_run.map_or(0, |mean_run| self.jobs_in(2 * self.claim_time, mean_run));
         while_claiming.clamp(ahead / 4, ahead / 2).max(ahead.saturating_sub(self.batch_size))

@@ -26,7 +26,7 @@ fn nothing_is_wanted_ahead_before_a_run_time_is_known() {
 fn short_jobs_are_wanted_in_full_batches_and_long_jobs_not_at_all() {
     let claim = Duration::from_millis(5);
     assert_eq!(ahead(Duration::from_micros(1), claim), 1_000, "two batches");
-    assert_eq!(ahead(Duration::from_millis(10), claim), 80, "0.1 s of 8 threads");
+    assert_eq!(ahead(Duration::from_millis(10), claim), 120, "0.15 s of 8 threads");
     assert_eq!(ahead(Duration::from_secs(60), claim), 0);
 }
 
@@ -35,9 +35,9 @@ fn jobs_are_claimed_ahead_for_the_threads_that_the_worker_may_have() {
     let mut demand = Demand::new(&WorkerConfig::default(), 8, Instant::now());
     let seen = RunTimes { jobs: 100, total: Duration::from_secs(1) };
     demand.has_threads(2);
-    assert_eq!(demand.ahead(seen, &InFlight::default(), Instant::now()), 20, "0.1 s of 2 threads at 10 ms a job");
+    assert_eq!(demand.ahead(seen, &InFlight::default(), Instant::now()), 30, "0.15 s of 2 threads at 10 ms a job");
     demand.has_threads(8);
-    assert_eq!(demand.ahead(seen, &InFlight::default(), Instant::now()), 80);
+    assert_eq!(demand.ahead(seen, &InFlight::default(), Instant::now()), 120);
 }
 
 #[test]
@@ -54,10 +54,22 @@ fn a_claim_is_made_at_a_quarter_of_what_is_wanted_unless_claims_are_slow() {
         let ahead = demand.ahead(RunTimes { jobs: 100, total: ms * 100 }, &InFlight::default(), Instant::now());
         (ahead, demand.low_water(ahead))
     };
-    assert_eq!(low_water(1), (200, 50));
-    assert_eq!(low_water(20), (200, 80));
+    assert_eq!(low_water(1), (300, 75));
+    assert_eq!(low_water(30), (300, 120));
     assert_eq!(low_water(100), (400, 200));
     assert_eq!(low_water(1_000), (1_000, 500), "a full batch of them is free");
+}
+
+#[test]
+fn a_prefetcher_that_is_awake_claims_when_half_of_what_is_wanted_is_used_up() {
+    let (mut demand, at) = (Demand::new(&WorkerConfig::default(), 2, Instant::now()), Instant::now());
+    let seen = RunTimes { jobs: 100, total: Duration::from_secs(1) };
+    let mut room = |unstarted| {
+        let in_flight = InFlight::default();
+        in_flight.enter(Stage::Unstarted, unstarted);
+        demand.room(seen, &in_flight, 0, at)
+    };
+    assert_eq!([room(16), room(15)], [0, 15]);
 }
 
 #[test]
