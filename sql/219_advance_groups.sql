@@ -74,8 +74,9 @@ BEGIN TRY
             SET is_new = 0, in_turn = g.in_turn + k.in_turn,
                 from_id = CASE WHEN k.from_id < g.from_id THEN k.from_id ELSE g.from_id END
             FROM @groups AS k
+            -- UPDLOCK, so that no claim adds turns (claim_runs) until they are written below.
             INNER LOOP JOIN [$(schema)].[groups] AS g
-                WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (groups_pk (queue_id, group_key)))
+                WITH (ROWLOCK, UPDLOCK, FORCESEEK (groups_pk (queue_id, group_key)))
                 ON g.group_key = k.group_key
             WHERE g.queue_id = @queue_id
             OPTION (MAXDOP 1, KEEPFIXED PLAN);

@@ -4,7 +4,8 @@
 -- priority, waited_ms (since due), age_ms (since enqueued), kind, payload_utf16, payload, details. details is a JSON
 -- object with dedup_key, correlation_id, time_limit_ms, checkpointed (checkpoints returns one), headers, batch_id and
 -- group_key, or NULL if the job has none of them. (Separate columns would slow down every job.) Later versions add
--- columns at the end, and members to details. A payload longer than @max_payload_bytes is withheld: payload_utf16 is
+-- columns at the end, and members to details. Claims of groups (@run above 1) have one more: head_id, the first job of
+-- the run to which the job belongs, or NULL (claim_runs). A payload longer than @max_payload_bytes is withheld: payload_utf16 is
 -- NULL, and payload is the length as eight bytes, the highest first. The job is claimed anyway. Release it and the jobs
 -- behind it, and claim again with a higher limit. Return status, a sum of bits: 1 if a job is waiting that must run
 -- alone (see reap); 2 if max_running kept jobs back, 4 if the rate did (claim_limited). With @alone = 1, a job that
@@ -28,6 +29,8 @@ CREATE OR ALTER PROCEDURE [$(schema)].[claim]
     @alone         bit = 0, -- 1: the worker holds no job, and would run no other beside a job that must run alone
     @max_payload_bytes bigint = NULL, -- longer payloads are withheld; NULL: no limit
     @passes        bit = 0, -- 1: the worker runs the jobs behind a withheld payload, so the rate counts them
+    @at_once       int = 1, -- how many jobs the worker runs at the same time, at least 1
+    @run           int = 1, -- how many jobs of a group it takes at once, to run them in order (claim_runs)
     -- From the previous claim, to keep claims cheap: its last priority, the highest id there and, in a lifo queue,
     -- the lowest, and the values of @lowered and @highest.
     @seen_priority smallint = NULL,
@@ -39,12 +42,14 @@ AS
 SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @is_lifo bit, @delivery varchar(13), @max_attempts int,
-    @paused bit, @is_limited bit, @alone_waits bit = 0, @status int, @room int = @max, @at_least smallint = -32768,
-    @priority smallint, @mark bigint, @gap_from bigint, @below_to bigint, @below_from bigint, @mark_highest bigint,
+    @paused bit, @is_limited bit, @group_limit int, @has_sink bit,
+    @alone_waits bit = 0, @status int, @room int = @max,
+    @at_least smallint = -32768, @priority smallint, @mark bigint, @gap_from bigint, @below_to bigint, @below_from bigint, @mark_highest bigint,
     @mark_lowered bigint, @from_id bigint, @end_id bigint, @part tinyint, @claimed int, @is_over bit;
 
 SELECT @queue_id = queue_id, @is_lifo = CASE claim_order WHEN 'lifo' THEN 1 ELSE 0 END, @delivery = delivery,
-       @max_attempts = max_attempts, @paused = paused,
+       @max_attempts = max_attempts, @paused = paused, @group_limit = group_limit,
+       @has_sink = CASE WHEN sink IS NULL THEN 0 ELSE 1 END,
        @is_limited = CASE WHEN max_running IS NULL AND rate_jobs IS NULL THEN 0 ELSE 1 END
 FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
@@ -86,6 +91,15 @@ IF @is_limited = 1 OR (@alone = 1 AND @alone_waits = 1)
 BEGIN
     EXEC @status = [$(schema)].[claim_limited] @queue_id, @worker_id, @max, @alone, @max_payload_bytes, @passes;
     RETURN CASE @is_limited WHEN 1 THEN @status ELSE 0 END + @alone_waits;
+END;
+
+-- Not in a caller's transaction, which would keep other sessions from giving turns.
+IF @run > 1 AND @is_lifo = 0 AND @group_limit = 1 AND @has_sink = 0 AND @@TRANCOUNT = 0
+    AND EXISTS (SELECT 1 FROM [$(schema)].[groups] WITH (NOLOCK) WHERE queue_id = @queue_id)
+BEGIN
+    EXEC [$(schema)].[claim_runs] @queue_id, @worker_id, @max, @max_attempts, @max_payload_bytes, @at_once, @run,
+        @lowered OUTPUT;
+    RETURN @alone_waits;
 END;
 
 EXEC [$(schema)].[next_priority] @queue_id, @at_least, @priority OUTPUT, @mark OUTPUT, @gap_from OUTPUT,

@@ -1,6 +1,6 @@
 -- Marks up to @max workers of a queue as lost if their lease has expired, and returns up to @max jobs of lost workers
--- to the queue. A job with attempts left becomes ready, any other job becomes dead. A job whose cancellation was
--- requested is cancelled. Results: workers_lost, jobs_ready, jobs_dead; then worker_id and name of each worker marked
+-- to the queue. A job with attempts left becomes ready or, in a group, waits for its turn again; any other job becomes
+-- dead. A job whose cancellation was requested is cancelled. Results: workers_lost, jobs_ready, jobs_dead; then worker_id and name of each worker marked
 -- lost.
 --
 -- The attempt counts, because otherwise a job that kills its process would run for ever. It is unknown which of the
@@ -66,12 +66,28 @@ INNER LOOP JOIN [$(schema)].[jobs] AS j
     WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = c.job_id
 WHERE w.queue_id = @queue_id AND w.lost_at IS NOT NULL AND c.queue_id = @queue_id AND c.state = 2 AND j.state = 2
     AND j.worker_id = w.worker_id
+ORDER BY j.job_id DESC
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
+-- Of a run (claim_runs), the later jobs are returned first. Otherwise a worker that does not know that it is lost could
+-- still finish a later job, and an earlier one would start after it. NOLOCK, because the later job may be locked.
+IF EXISTS (SELECT 1 FROM [$(schema)].[groups] WITH (NOLOCK) WHERE queue_id = @queue_id)
+    DELETE h
+    FROM @held AS h
+    INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = h.job_id
+    WHERE j.group_key IS NOT NULL
+        AND EXISTS (SELECT 1
+                    FROM [$(schema)].[jobs] AS c WITH (NOLOCK, FORCESEEK (jobs_claimed (queue_id, worker_id, job_id)))
+                    WHERE c.queue_id = @queue_id AND c.worker_id = h.worker_id AND c.state = 2
+                        AND c.job_id > h.job_id AND c.group_key = j.group_key
+                        AND NOT EXISTS (SELECT 1 FROM @held AS o WHERE o.job_id = c.job_id))
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
 UPDATE j
 SET state       = CASE WHEN j.cancelling = 1 THEN 5
                        WHEN j.alone = 1 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts) THEN 4
+                       WHEN j.group_key IS NOT NULL THEN 6
                        ELSE 0 END,
+    in_turn     = NULL,
     ended       = CASE WHEN j.cancelling = 1
     OR (j.alone = 1 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts)) THEN 1 ELSE 0 END,
     attempt     = CASE WHEN j.alone = 0 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts)
@@ -82,7 +98,7 @@ SET state       = CASE WHEN j.cancelling = 1 THEN 5
                       ELSE CONCAT(N'worker ', h.name, N' was lost while it held the job (attempt ', j.attempt, N')')
                   END,
     cancelling  = NULL
-OUTPUT inserted.job_id, inserted.state, inserted.fence, deleted.attempt, inserted.in_turn, inserted.batch_id,
+OUTPUT inserted.job_id, inserted.state, inserted.fence, deleted.attempt, deleted.in_turn, inserted.batch_id,
     inserted.group_key
 INTO @given_back (job_id, state, fence, attempt, in_turn, batch_id, group_key)
 FROM @held AS h
@@ -111,7 +127,7 @@ END;
 COMMIT TRANSACTION;
 IF EXISTS (SELECT 1 FROM @members WHERE group_key IS NOT NULL)
     EXEC [$(schema)].[advance_groups] @queue_id;
-SET @jobs_ready = (SELECT COUNT(*) FROM @given_back WHERE state = 0);
+SET @jobs_ready = (SELECT COUNT(*) FROM @given_back WHERE state IN (0, 6));
 SET @jobs_dead = (SELECT COUNT(*) FROM @given_back WHERE state = 4);
 
 SET @first_ready = (SELECT MIN(job_id) FROM @given_back WHERE state = 0);

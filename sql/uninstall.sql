@@ -37,7 +37,7 @@ DROP PROCEDURE IF EXISTS [$(schema)].[list_audit], [$(schema)].[end_audit], [$(s
     [$(schema)].[heartbeat], [$(schema)].[register_worker], [$(schema)].[reap], [$(schema)].[tend],
     [$(schema)].[recover], [$(schema)].[release], [$(schema)].[finish_one], [$(schema)].[finish_with],
     [$(schema)].[finish_mended], [$(schema)].[finish], [$(schema)].[call_sink], [$(schema)].[await_jobs],
-    [$(schema)].[look], [$(schema)].[claim], [$(schema)].[claim_limited], [$(schema)].[claim_once],
+    [$(schema)].[look], [$(schema)].[claim], [$(schema)].[claim_runs], [$(schema)].[claim_limited], [$(schema)].[claim_once],
     [$(schema)].[note_attempts], [$(schema)].[note_refused], [$(schema)].[sweep], [$(schema)].[lower_marks],
     [$(schema)].[widen_gap], [$(schema)].[next_priority], [$(schema)].[enqueue_batch], [$(schema)].[advance_groups],
     [$(schema)].[note_ends], [$(schema)].[lock_groups], [$(schema)].[end_batch], [$(schema)].[lock_batch],

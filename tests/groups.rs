@@ -11,7 +11,7 @@ use readpast::{Error, Handlers, JobId, NewJob, Output, Worker};
 
 use readpast_devserver::DevServer;
 
-use crate::support::child::{ChildWorker, Ledger};
+use crate::support::child::{ChildWorker, Event, Ledger};
 use crate::support::{Claimed, Fixture, WorkerSession, changed, number, numbers, until};
 
 /// The next promote looks at everything, as it does once a minute.
@@ -790,24 +790,34 @@ const SHORT: [(&str, &str); 9] = [
     ("CONNECTION_COMMAND_TIMEOUT_MS", "3000"),
 ];
 
-/// Each key's first starts come in the order of enqueueing, and no two of its jobs run at once: a job that was cut off
-/// with its worker starts again before any other of its key.
-fn check_order(events: &[(bool, i64)], keys: &HashMap<i64, usize>) {
+/// Each key's first starts come in the order of enqueueing, and no two of its jobs run at once. A job that succeeds (one
+/// of `good`) starts again only because its end was not confirmed: then no end of a later job of its key was, and those
+/// that have started before start again after it.
+fn check_order(events: &[Event], keys: &HashMap<i64, usize>, good: &HashSet<i64>) {
     let (mut running, mut newest) = (HashMap::new(), HashMap::new());
-    let mut started = HashSet::new();
-    for (is_start, job_id) in events {
-        let key = keys[job_id];
-        if !is_start {
-            assert_eq!(running.remove(&key), Some(*job_id), "job {job_id} ended that did not run");
-            continue;
-        }
-        let beside = running.insert(key, *job_id).filter(|other| other != job_id);
-        assert_eq!(beside, None, "runs while job {job_id} of its key starts");
-        if started.insert(*job_id) {
-            let before = newest.insert(key, *job_id);
-            assert!(before < Some(*job_id), "job {job_id} has started after {before:?}");
+    let (mut started, mut run_again) = (HashSet::<i64>::new(), HashSet::new());
+    for event in events {
+        match event {
+            Event::Start { job_id, worker } => {
+                let key = keys[job_id];
+                let beside = running.insert(key, (*job_id, worker));
+                assert_eq!(beside, None, "runs while job {job_id} of its key starts");
+                run_again.remove(job_id);
+                if started.insert(*job_id) {
+                    let before = newest.insert(key, *job_id);
+                    assert!(before < Some(*job_id), "job {job_id} has started after {before:?}");
+                } else if good.contains(job_id) {
+                    run_again.extend(started.iter().copied().filter(|later| later > job_id && keys[later] == key));
+                }
+            }
+            Event::End { job_id } => {
+                let run = running.remove(&keys[job_id]);
+                assert_eq!(run.map(|(running, _)| running), Some(*job_id), "job {job_id} ended that did not run");
+            }
+            Event::Killed { worker } => running.retain(|_, (_, runs_on)| *runs_on != worker),
         }
     }
+    assert_eq!(run_again, HashSet::new(), "an earlier job of their key has run again");
 }
 
 /// Four worker processes, of which one after the other is killed, run jobs of `keys` keys that fail, panic and die,
@@ -817,20 +827,26 @@ async fn keep_their_order(jobs: usize, keys: usize, kills: usize, retry_passes: 
     let options = QueueOptions::default().max_attempts(1_000).retry_passes(retry_passes);
     let fixture = Fixture::with("order", options).await;
     let payloads = ["0", "500", "2000", "fail 2", "panic 1", "dead"];
-    let mut key_of = HashMap::new();
+    let (mut key_of, mut good) = (HashMap::new(), HashSet::new());
     let mut enqueue_some = async |count: usize| {
-        let new: Vec<usize> = (0..count).map(|_| fastrand::usize(..keys)).collect();
-        let jobs =
-            new.iter().map(|key| NewJob::text(payloads[fastrand::usize(..payloads.len())]).group_key(key.to_string()));
+        let new: Vec<(usize, &str)> =
+            (0..count).map(|_| (fastrand::usize(..keys), payloads[fastrand::usize(..payloads.len())])).collect();
+        let jobs = new.iter().map(|(key, payload)| NewJob::text(*payload).group_key(key.to_string()));
         let enqueued = fixture.queue.enqueue_many(&jobs.collect::<Vec<_>>()).await.unwrap();
-        key_of.extend(enqueued.iter().map(|job| job.job_id.0).zip(new));
+        for (job, (key, payload)) in enqueued.iter().zip(new) {
+            key_of.insert(job.job_id.0, key);
+            if payload.parse::<u64>().is_ok() {
+                good.insert(job.job_id.0);
+            }
+        }
     };
     let ledger = Ledger::new();
-    let mut workers = Vec::new();
+    let (mut workers, mut names) = (Vec::new(), Vec::new());
     for number in 0..4 {
         let name = format!("worker {number}");
         let settings: Vec<_> = SHORT.iter().copied().chain([("WORKER_NAME", name.as_str())]).collect();
         workers.push(ChildWorker::start(&fixture, &ledger, &settings).await);
+        names.push(name);
     }
     for kill in 0..kills {
         enqueue_some(jobs / kills).await;
@@ -838,10 +854,12 @@ async fn keep_their_order(jobs: usize, keys: usize, kills: usize, retry_passes: 
         until("some more jobs have run", || ledger.lines() >= lines + jobs / kills).await;
         let victim = kill % 4;
         workers[victim].kill().await;
+        ledger.note_killed(&names[victim]);
         fixture.queue.admin().change(&JobChange::Requeue, JobState::Dead).await.unwrap();
         let name = format!("worker {}", 4 + kill);
         let settings: Vec<_> = SHORT.iter().copied().chain([("WORKER_NAME", name.as_str())]).collect();
         workers[victim] = ChildWorker::start(&fixture, &ledger, &settings).await;
+        names[victim] = name;
     }
     let give_up = Instant::now() + Duration::from_secs(120);
     loop {
@@ -856,8 +874,12 @@ async fn keep_their_order(jobs: usize, keys: usize, kills: usize, retry_passes: 
         worker.stop().await;
     }
     let events = ledger.events();
-    check_order(&events, &key_of);
-    let started: HashSet<i64> = events.iter().map(|(_, job_id)| *job_id).collect();
+    if retry_passes {
+        good.clear();
+    }
+    check_order(&events, &key_of, &good);
+    let start = |event: &Event| if let Event::Start { job_id, .. } = event { Some(*job_id) } else { None };
+    let started: HashSet<i64> = events.iter().filter_map(start).collect();
     assert_eq!(started.len(), key_of.len(), "every job has run");
     let left = "SELECT (SELECT COUNT(*) FROM [$(schema)].[groups]) + (SELECT COUNT(*) FROM [$(schema)].[group_events])";
     assert_eq!(fixture.session().await.number(left).await, 0);
@@ -882,16 +904,31 @@ async fn keys_keep_their_order_for_long() {
     }
 }
 
+fn start(job_id: i64) -> Event {
+    Event::Start { job_id, worker: "worker 0".to_string() }
+}
+
+fn end(job_id: i64) -> Event {
+    Event::End { job_id }
+}
+
+#[test]
+#[should_panic(expected = "an earlier job of their key has run again")]
+fn the_check_of_the_order_sees_a_job_that_runs_again_after_a_later_one_was_confirmed() {
+    let events = [start(1), end(1), start(2), end(2), start(1), end(1)];
+    check_order(&events, &HashMap::from([(1, 0), (2, 0)]), &HashSet::from([1, 2]));
+}
+
 #[test]
 #[should_panic(expected = "runs while job 2 of its key starts")]
 fn two_at_once_would_be_found() {
-    check_order(&[(true, 1), (true, 2)], &HashMap::from([(1, 0), (2, 0)]));
+    check_order(&[start(1), start(2)], &HashMap::from([(1, 0), (2, 0)]), &HashSet::new());
 }
 
 #[test]
 #[should_panic(expected = "job 1 has started after Some(2)")]
 fn a_wrong_order_would_be_found() {
-    check_order(&[(true, 2), (false, 2), (true, 1)], &HashMap::from([(1, 0), (2, 0)]));
+    check_order(&[start(2), end(2), start(1)], &HashMap::from([(1, 0), (2, 0)]), &HashSet::new());
 }
 
 /// Enqueues `batches` times a thousand jobs, each with this key (an expression over `n`, the job's number).

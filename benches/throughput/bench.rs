@@ -103,7 +103,8 @@ impl Bench {
     /// Works off a queue until `jobs` more than the first few are acknowledged, then stops. The queue must have more
     /// than that.
     pub async fn run_worker(&mut self, queue: &Queue, config: &WorkerConfig, work: Work, jobs: u64) -> Run {
-        let available = queue.admin().stats(None).await.expect("the queue exists").ready;
+        let available = queue.admin().stats(None).await.expect("the queue exists");
+        let available = available.ready + available.waiting;
         let ended = Arc::new(AtomicU64::new(0));
         let counted = ended.clone();
         let worker = Worker::builder(
@@ -170,7 +171,7 @@ pub async fn fill(queue: &Queue, count: u64) {
 
 /// Enqueues `count` jobs of this payload.
 pub async fn fill_with(queue: &Queue, count: u64, payload: &[u8]) {
-    enqueue(queue, count, payload, |job| job).await;
+    enqueue(queue, count, payload, |_, job| job).await;
 }
 
 /// Brings the backlog of ready jobs to `jobs`.
@@ -181,17 +182,23 @@ pub async fn top_up(queue: &Queue, jobs: u64) {
 
 /// Enqueues `count` jobs of the usual payload that are not due for a day.
 pub async fn fill_scheduled(queue: &Queue, count: u64) {
-    enqueue(queue, count, &payload(), |job| job.delay(Duration::from_secs(86_400))).await;
+    enqueue(queue, count, &payload(), |_, job| job.delay(Duration::from_secs(86_400))).await;
 }
 
-async fn enqueue(queue: &Queue, count: u64, payload: &[u8], change: fn(NewJob) -> NewJob) {
+/// Enqueues `count` jobs of the usual payload, each of the next of `keys` groups.
+pub async fn fill_groups(queue: &Queue, count: u64, keys: u64) {
+    enqueue(queue, count, &payload(), |n, job| job.group_key((n % keys).to_string())).await;
+}
+
+async fn enqueue(queue: &Queue, count: u64, payload: &[u8], change: impl Fn(u64, NewJob) -> NewJob) {
     const AT_ONCE: u64 = 10_000;
     const BYTES_AT_ONCE: u64 = 8 << 20;
     let at_once = (BYTES_AT_ONCE / payload.len().max(1) as u64).clamp(1, AT_ONCE);
     let mut left = count;
     while left > 0 {
         let now = left.min(at_once);
-        let jobs: Vec<NewJob> = (0..now).map(|_| change(NewJob::bytes(payload))).collect();
+        let first = count - left;
+        let jobs: Vec<NewJob> = (first..first + now).map(|n| change(n, NewJob::bytes(payload))).collect();
         queue.enqueue_many(&jobs).await.expect("jobs are enqueued");
         left -= now;
     }

@@ -18,6 +18,7 @@ mod distance;
 mod dmv;
 mod enqueue;
 mod fairness;
+mod groups;
 mod idle;
 mod nested;
 mod no_op;
@@ -93,7 +94,8 @@ const QUICK: Sizes = Sizes {
     tiny_before_long: 2_000,
 };
 
-const MEASURES: [&str; 9] = ["no-op", "cpu", "enqueue", "backlog", "idle", "nested", "fairness", "scale", "payloads"];
+const MEASURES: [&str; 10] =
+    ["no-op", "groups", "cpu", "enqueue", "backlog", "idle", "nested", "fairness", "scale", "payloads"];
 
 /// The threads of a worker and of its rivals.
 pub fn cores() -> usize {
@@ -144,6 +146,7 @@ async fn measure(sizes: &Sizes, chosen: &[String]) -> Report {
         println!("{name}");
         match name {
             "no-op" => no_op::measure(&mut report, sizes).await,
+            "groups" => groups::measure(&mut report, sizes).await,
             "cpu" => cpu_jobs::measure(&mut report, sizes).await,
             "enqueue" => enqueue::measure(&mut report, sizes).await,
             "backlog" => backlog::measure(&mut report, sizes, &mut curve).await,

@@ -131,6 +131,11 @@ impl Columns {
         text.map(parse).transpose()
     }
 
+    /// Whether there are no more columns.
+    pub(crate) fn is_over(&self) -> bool {
+        self.values.len() == 0
+    }
+
     pub(crate) fn skip(&mut self, columns: usize) {
         self.values.by_ref().take(columns).for_each(drop);
     }

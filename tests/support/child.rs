@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -151,6 +151,14 @@ pub struct Start {
     pub worker: String,
 }
 
+/// A line of the ledger.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    Start { job_id: i64, worker: String },
+    End { job_id: i64 },
+    Killed { worker: String },
+}
+
 /// What the ledger says about one job.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Runs {
@@ -174,6 +182,9 @@ impl Ledger {
         for line in text.lines() {
             let words: Vec<&str> = line.splitn(5, ' ').collect();
             let [event, job_id, fence, attempt, worker] = words[..] else { panic!("not a line of a ledger: {line}") };
+            if event == "killed" {
+                continue;
+            }
             let runs = jobs.entry(job_id.parse().expect("a job's id")).or_default();
             match event {
                 "start" => runs.starts.push(Start {
@@ -187,12 +198,23 @@ impl Ledger {
         jobs
     }
 
-    /// All starts (true) and ends of jobs, in the order in which they happened.
-    pub fn events(&self) -> Vec<(bool, i64)> {
+    /// Notes that a worker was killed.
+    pub fn note_killed(&self, worker: &str) {
+        let file = File::options().append(true).open(&self.path).expect("the ledger can be written");
+        (&file).write_all(format!("killed 0 0 0 {worker}\n").as_bytes()).expect("the ledger can be written");
+    }
+
+    /// What happened, in this order.
+    pub fn events(&self) -> Vec<Event> {
         let text = std::fs::read_to_string(&self.path).expect("the ledger can be read");
         let event = |line: &str| {
-            let mut words = line.split(' ');
-            (words.next() == Some("start"), words.next().expect("a job's id").parse().expect("a number"))
+            let words: Vec<&str> = line.splitn(5, ' ').collect();
+            let (job_id, worker) = (words[1].parse().expect("a job's id"), words[4].to_string());
+            match words[0] {
+                "start" => Event::Start { job_id, worker },
+                "killed" => Event::Killed { worker },
+                _ => Event::End { job_id },
+            }
         };
         text.lines().map(event).collect()
     }

@@ -55,6 +55,7 @@ pub(super) const SCRIPTS: &[(&str, &str)] = &[
     ("225_claim_once.sql", include_str!("../../../sql/225_claim_once.sql")),
     ("226_sweep.sql", include_str!("../../../sql/226_sweep.sql")),
     ("228_note_attempts.sql", include_str!("../../../sql/228_note_attempts.sql")),
+    ("229_claim_runs.sql", include_str!("../../../sql/229_claim_runs.sql")),
     ("230_claim.sql", include_str!("../../../sql/230_claim.sql")),
     ("231_claim_limited.sql", include_str!("../../../sql/231_claim_limited.sql")),
     ("232_look.sql", include_str!("../../../sql/232_look.sql")),

@@ -20,6 +20,9 @@ pub(crate) struct ClaimRequest<'a> {
     pub(crate) max_payload_bytes: u64,
     /// Whether jobs behind a job with a withheld payload may run before it.
     pub(crate) passes: bool,
+    /// How many jobs the worker runs at the same time, and how many jobs of a group it takes at once.
+    pub(crate) at_once: usize,
+    pub(crate) run: usize,
     /// Whether the worker holds no job. A job that must run alone is then claimed first, and without other jobs.
     pub(crate) alone: bool,
     /// Where the previous claim ended.
@@ -31,6 +34,8 @@ pub(crate) struct ClaimRequest<'a> {
 pub(crate) struct ClaimAnswer {
     /// The jobs, in the order in which they must run, as far as the queue has an order.
     pub(crate) jobs: Vec<Job>,
+    /// The jobs of their groups that must run after them, one after the other, by the first job's id.
+    pub(crate) behind: HashMap<JobId, Vec<Job>>,
     /// The jobs to release, if a payload was too long.
     pub(crate) withheld: Option<Withheld>,
     /// Jobs that are also claimed, but whose details cannot be read.
@@ -162,9 +167,12 @@ impl Session {
         let lowered = answer.try_return_value("@lowered").ok().flatten();
         let highest = answer.try_return_value("@highest").ok().flatten();
         let (mut jobs, mut unreadable, mut lengths) = (Vec::new(), Vec::new(), HashMap::new());
+        let mut runs: HashMap<JobId, Vec<Job>> = HashMap::new();
+        let mut claimed = 0;
         for row in all_rows("claim", answer) {
-            let job = match read_job(row, &mut lengths)? {
-                Ok(job) => job,
+            claimed += 1;
+            let (job, head) = match read_job(row, &mut lengths)? {
+                Ok(read) => read,
                 Err(job) => {
                     unreadable.push(job);
                     continue;
@@ -175,13 +183,22 @@ impl Session {
                     format!("claim returned a payload of {} bytes that it should withhold", job.payload.len());
                 return Err(Error::Protocol { message });
             }
-            jobs.push(job);
+            match head {
+                Some(head) => runs.entry(head).or_default().push(job),
+                None => jobs.push(job),
+            }
         }
-        let claimed = jobs.len() + unreadable.len();
         if claimed > request.max {
             return Err(Error::Protocol {
                 message: format!("claim returned {claimed} jobs instead of at most {}", request.max),
             });
+        }
+        let mut behind = HashMap::with_capacity(runs.len());
+        for mut run in runs.into_values() {
+            run.sort_unstable_by_key(|job| job.id);
+            let first = run.remove(0);
+            behind.insert(first.id, run);
+            jobs.push(first);
         }
         // `lowered` concerns the last priority, all of whose jobs may be among the unreadable ones.
         let end = ClaimEnd::of(&jobs, lowered, highest).filter(|_| lengths.is_empty() && unreadable.is_empty());
@@ -190,15 +207,23 @@ impl Session {
             None => jobs.sort_unstable_by_key(|job| (job.priority, job.id)),
             Some(_) => jobs.sort_unstable_by_key(|job| (job.priority, std::cmp::Reverse(job.id))),
         }
-        let withheld = Withheld::take(&mut jobs, &lengths, request.passes);
-        self.attach_checkpoints(request.worker, &mut jobs).await?;
-        Ok(ClaimAnswer { jobs, withheld, unreadable, alone_waits, limited, end })
+        let mut withheld = Withheld::take(&mut jobs, &lengths, request.passes);
+        if let Some(Withheld { jobs, .. }) = &mut withheld {
+            let runs = jobs.iter().filter_map(|(job_id, _)| behind.remove(job_id)).collect::<Vec<_>>();
+            jobs.extend(runs.iter().flatten().map(|job| (job.id, job.fence)));
+        }
+        self.attach_checkpoints(request.worker, jobs.iter_mut().chain(behind.values_mut().flatten())).await?;
+        Ok(ClaimAnswer { jobs, behind, withheld, unreadable, alone_waits, limited, end })
     }
 
     /// Reads the checkpoints of the few jobs that have one.
-    async fn attach_checkpoints(&mut self, worker: WorkerId, jobs: &mut [Job]) -> Result<(), Error> {
+    async fn attach_checkpoints(
+        &mut self,
+        worker: WorkerId,
+        jobs: impl Iterator<Item = &mut Job>,
+    ) -> Result<(), Error> {
         let is_checkpointed = |job: &&mut Job| job.details.as_ref().is_some_and(|details| details.checkpointed);
-        let mut checkpointed: Vec<&mut Job> = jobs.iter_mut().filter(is_checkpointed).collect();
+        let mut checkpointed: Vec<&mut Job> = jobs.filter(is_checkpointed).collect();
         if checkpointed.is_empty() {
             return Ok(());
         }
@@ -218,7 +243,7 @@ impl Session {
     ///
     /// Same as [`claim`](Session::claim).
     pub(crate) async fn claim_unseen(&mut self, request: ClaimRequest<'_>) -> Result<Option<ClaimedUnseen>, Error> {
-        let command = self.claim_command(&ClaimRequest { max: 1, max_payload_bytes: 0, ..request });
+        let command = self.claim_command(&ClaimRequest { max: 1, run: 1, max_payload_bytes: 0, ..request });
         let answer = self.run_up_to(AnswerSizeLimit::of_rows(1, 0), "claim", command).await?;
         let Some(mut row) = all_rows("claim", answer).next() else { return Ok(None) };
         let (job_id, fence, attempt) =
@@ -238,16 +263,21 @@ impl Session {
         command.bind_param("@alone", request.alone);
         command.bind_param("@max_payload_bytes", i64::try_from(request.max_payload_bytes).unwrap_or(i64::MAX));
         command.bind_param("@passes", request.passes);
+        command.bind_param("@at_once", int(request.at_once));
+        command.bind_param("@run", int(request.run));
         command
     }
 }
 
-/// Reads a job. If its payload is withheld, the job has neither payload nor details, and `lengths` receives the
+/// Reads a job, and the first job of its run, if it belongs to one. If its payload is withheld, the job has neither payload nor details, and `lengths` receives the
 /// payload's length.
 ///
 /// Only unreadable details are a fault of the job. Missing columns, or columns of another type, are a fault of the
 /// procedure.
-fn read_job(mut row: Columns, lengths: &mut HashMap<JobId, u64>) -> Result<Result<Job, UnreadableJob>, Error> {
+fn read_job(
+    mut row: Columns,
+    lengths: &mut HashMap<JobId, u64>,
+) -> Result<Result<(Job, Option<JobId>), UnreadableJob>, Error> {
     let mut job = Job {
         id: JobId(row.required("job_id")?),
         fence: Fence(row.required("fence")?),
@@ -267,14 +297,15 @@ fn read_job(mut row: Columns, lengths: &mut HashMap<JobId, u64>) -> Result<Resul
         Some(payload_utf16) => (job.payload_utf16, job.payload) = (payload_utf16, payload),
         None => {
             lengths.insert(job.id, length(&payload)?);
-            return Ok(Ok(job));
+            return Ok(Ok((job, None)));
         }
     }
-    let Some(details) = row.optional::<String>("details")? else { return Ok(Ok(job)) };
+    let Some(details) = row.optional::<String>("details")? else { return Ok(Ok((job, None))) };
     Ok(match serde_json::from_str(&details) {
         Ok(details) => {
             job.details = Some(Box::new(details));
-            Ok(job)
+            let head = if row.is_over() { None } else { row.optional("head_id")?.map(JobId) };
+            Ok((job, head))
         }
         Err(error) => Err(UnreadableJob {
             job_id: job.id,

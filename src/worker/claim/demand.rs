@@ -233,10 +233,12 @@ impl Demand {
         let ahead = self.ahead(now, in_flight, at);
         let low_water = self.low_water(ahead);
         in_flight.set_low_water(low_water);
-        if unstarted > low_water.max(ahead / 2) && unstarted >= to_fill {
+        // Jobs behind others of their run fill no thread.
+        let startable = in_flight.startable();
+        if unstarted > low_water.max(ahead / 2) && startable >= to_fill {
             return 0;
         }
-        let wanted = (to_fill + ahead).saturating_sub(unstarted);
+        let wanted = (to_fill + ahead).saturating_sub(unstarted).max(to_fill.saturating_sub(startable));
         let allowed = self.max_in_flight.saturating_sub(in_flight.jobs());
         let fit = self.jobs_that_fit(in_flight, at);
         // The queue may have changed: another worker took its first job, or smaller jobs came.

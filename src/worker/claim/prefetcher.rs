@@ -16,10 +16,10 @@ use tokio::sync::watch;
 use crate::connection::Session;
 use crate::error::Error;
 use crate::handler::JobError;
-use crate::job::Delivery;
+use crate::job::{Delivery, Job};
 use crate::procedures::worker::{ClaimAnswer, ClaimEnd, ClaimLimit, ClaimRequest, UnreadableJob, Withheld};
 use crate::time::Pauses;
-use crate::worker::lease::{Claimed, HeldJob, Lease, Registration};
+use crate::worker::lease::{Behind, Claimed, HeldJob, Lease, Registration};
 use crate::worker::run::{Executor, Load};
 use crate::worker::state::{Bottleneck, CallSize, Phase, WorkerState};
 
@@ -31,6 +31,9 @@ use super::watcher::WatchSender;
 
 /// When an idle worker claims regardless of the watcher.
 const CLAIM_ANYWAY: Duration = Duration::from_secs(300);
+
+/// How many groups a claim reaches, for each thread, before it takes further jobs of these groups.
+const GROUPS_PER_THREAD: usize = 4;
 
 /// After this many consecutive unreadable responses, single jobs are not to blame. The worker stops, because otherwise
 /// it would make the whole queue dead, job by job.
@@ -76,12 +79,12 @@ impl Fetched {
     fn jobs_sent(&self) -> usize {
         // A job of an at_most_once queue has no row to be released to.
         let withheld = self.withheld.as_ref().map_or(0, |withheld| withheld.jobs.len().max(1));
-        self.jobs.len() + withheld
+        self.jobs.iter().map(Claimed::jobs).sum::<usize>() + withheld
     }
 
     /// Returns whether there may be more jobs to claim behind a job whose payload was withheld.
     fn fills_beside_withheld(&self, room: usize) -> bool {
-        !self.jobs.is_empty() && self.jobs.len() + 1 >= room
+        !self.jobs.is_empty() && self.jobs.iter().map(Claimed::jobs).sum::<usize>() + 1 >= room
     }
 }
 
@@ -189,6 +192,8 @@ impl Prefetcher {
             max: room,
             max_payload_bytes: self.demand.max_payload_bytes(room, &state.in_flight),
             passes: self.demand.lets_pass(&state.in_flight, Instant::now()),
+            at_once: GROUPS_PER_THREAD * state.threads,
+            run: state.run_length.jobs(),
             alone,
             seen: self.seen.take(),
         };
@@ -205,17 +210,23 @@ impl Prefetcher {
             }
         }
         let asked_at = Instant::now();
-        let ClaimAnswer { jobs, withheld, unreadable, alone_waits, limited, end } = self.session.claim(request).await?;
+        let ClaimAnswer { jobs, mut behind, withheld, unreadable, alone_waits, limited, end } =
+            self.session.claim(request).await?;
         self.seen = end;
         for UnreadableJob { job_id, fence, attempt, error } in unreadable {
             tracing::warn!(%job_id, attempt, error, "cannot read a job; it becomes dead");
             registration.hold(std::iter::once((job_id, fence)));
             self.executor.not_delivered(registration, (job_id, fence), attempt, Some(JobError::dead(error)));
         }
-        registration.hold(jobs.iter().map(|job| (job.id(), job.fence())));
+        registration.hold(jobs.iter().chain(behind.values().flatten()).map(|job| (job.id(), job.fence())));
         let claimed_at = Instant::now();
-        let held = HeldJob::claimed(registration, &state.in_flight, jobs).into_iter();
-        let jobs = held.map(|(job, held)| Claimed { job, held, claimed_at, permit: None }).collect();
+        let hold = |jobs| HeldJob::claimed(registration, &state.in_flight, jobs).into_iter();
+        let with_run = |(job, held): (Job, HeldJob)| {
+            let run = behind.remove(&job.id());
+            let behind = run.map(|jobs| Box::new(Behind::new(hold(jobs))));
+            Claimed { job, held, claimed_at, permit: None, behind }
+        };
+        let jobs = hold(jobs).map(with_run).collect();
         Ok(Some(Fetched { jobs, withheld, alone_waits, limited, took: claimed_at - asked_at }))
     }
 
@@ -225,7 +236,7 @@ impl Prefetcher {
         self.limit.answered(answer.jobs_sent());
         let is_full = answer.fills_beside_withheld(room);
         let Fetched { jobs, withheld, alone_waits, limited, took } = answer;
-        let claimed = jobs.len();
+        let claimed = jobs.iter().map(Claimed::jobs).sum();
         arrivals.set_limited(limited);
         let too_few = if limited.is_some() { Bottleneck::QueueLimit } else { Bottleneck::Idle };
         self.alone.answered(alone_waits, held_nothing && claimed > 0, config.lease);

@@ -13,7 +13,7 @@ use crate::job::{NotedRun, Outcome};
 use crate::procedures::worker::{Finish, FinishResult, UNCOMMITTED};
 use crate::text::cut;
 use crate::time::Pauses;
-use crate::worker::lease::{HeldJob, Registration};
+use crate::worker::lease::{GroupRun, HeldJob, Registration};
 use crate::worker::state::WorkerState;
 
 use super::finish_tries::{FinishRefusals, FinishTries};
@@ -27,9 +27,18 @@ pub(in crate::worker) struct Ran {
     /// Whether the job's handler has called [`finish_in`](crate::transaction::finish_in()), in a transaction that may
     /// still be open.
     pub(in crate::worker) by_handler: bool,
-    /// Whether the job belongs to a group, in which other jobs may be waiting for it to finish.
-    pub(in crate::worker) in_group: bool,
+    /// Whether other jobs of its group may be waiting for it to finish.
+    pub(in crate::worker) frees_turn: bool,
+    /// The run that the job belongs to, if later results must not be confirmed before this one.
+    pub(in crate::worker) run: Option<Arc<GroupRun>>,
     pub(in crate::worker) held: HeldJob,
+}
+
+impl Ran {
+    /// Whether an earlier result of its run could not be confirmed in its place, so that the job must run again.
+    pub(in crate::worker) fn must_run_again(&self) -> bool {
+        self.run.as_ref().is_some_and(|run| run.is_broken())
+    }
 }
 
 /// Shared by all sessions that finish jobs.
@@ -87,7 +96,7 @@ impl Confirmations {
         let runs = || jobs.iter().map(|job| (job.finish.job_id, job.finish.fence));
         registration.forget(runs());
         self.state.notes.forget(runs());
-        let next_in_turn = jobs.iter().any(|job| job.in_group);
+        let next_in_turn = jobs.iter().any(|job| job.frees_turn);
         drop(jobs); // before the signal, so that their memory and permits are free
         self.have_left();
         if next_in_turn || self.state.arrivals.ends_make_room() {

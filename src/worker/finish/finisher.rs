@@ -11,13 +11,14 @@
 //! sends it. It sends the batch immediately if other jobs are waiting for one of these jobs to finish, because that job
 //! belongs to a group or the queue limits its claims. While the session waits for SQL Server, the other one collects. A
 //! batch is sent again until SQL Server has responded, and leaves memory only then. A batch that times out, or that the
-//! queue's sink rejects, is sent in smaller and smaller parts. The channel needs no bound of its own: the jobs in it
+//! queue's sink rejects, is sent in smaller and smaller parts. Batches with results of a run are sent one at a time,
+//! because these must be confirmed in order. The channel needs no bound of its own: the jobs in it
 //! count as in flight, and the prefetcher stops at `max_in_flight` and `max_in_flight_bytes`.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::{Mutex, OwnedMutexGuard, mpsc};
 
 use crate::connection::Session;
 use crate::error::Error;
@@ -71,13 +72,14 @@ impl FinishSender {
     /// Hands over a job. Never blocks.
     pub(in crate::worker) fn send(&self, ended: Ended) {
         let ended = match ended {
-            // (A job without a row sends nothing, however large its output is.)
-            Ended::Ran(ran) if ran.finish.is_large() && ran.finish.fence != Fence::NONE => {
+            // (A job without a row sends nothing, however large its output is. The large output of a run follows the
+            // earlier results.)
+            Ended::Ran(ran) if ran.finish.is_large() && ran.finish.fence != Fence::NONE && ran.run.is_none() => {
                 return self.large.send(LargeOutput::new(ran));
             }
             ended => ended,
         };
-        let urgent = matches!(&ended, Ended::Ran(ran) if ran.in_group) || self.state.arrivals.ends_make_room();
+        let urgent = matches!(&ended, Ended::Ran(ran) if ran.frees_turn) || self.state.arrivals.ends_make_room();
         // Sending fails only after an immediate stop has ended this stage: the reaper then returns the job.
         let _ = self.ended.send(ended);
         self.filling.added(urgent);
@@ -89,7 +91,10 @@ pub(in crate::worker) struct Finisher {
     state: Arc<WorkerState>,
     confirmations: Arc<Confirmations>,
     collecting: Mutex<Collecting>,
+    /// Held while results of runs are sent.
+    in_order: Arc<Mutex<()>>,
     filling: Arc<Filling>,
+    large: LargeOutputSender,
     locked: LockedRowsSender,
 }
 
@@ -122,7 +127,9 @@ pub(in crate::worker) fn channel(
         state: state.clone(),
         confirmations,
         collecting: Mutex::new(Collecting { ended: receiver, look_at: None }),
+        in_order: Arc::default(),
         filling: filling.clone(),
+        large: large.clone(),
         locked,
     };
     let sender = FinishSender { ended: sender, large, filling, state: state.clone() };
@@ -134,8 +141,8 @@ impl Finisher {
     pub(in crate::worker) async fn run_session(self: Arc<Finisher>, mut session: Session) {
         let mut limit = CallSize::new(self.state.config.finish_batch_size);
         loop {
-            let batch = tokio::select! {
-                batch = self.collect() => batch,
+            let (batch, _in_order) = tokio::select! {
+                collected = self.collect() => collected,
                 never = session.close_when_idle() => match never {},
             };
             if batch.is_empty() {
@@ -153,7 +160,10 @@ impl Finisher {
     /// pool's threads more than finishing the job does. While jobs keep coming, the session does not even wait for the
     /// first one: it checks one linger time after it took the last batch. No job waits longer than that, and only the
     /// timer wakes the thread.
-    async fn collect(&self) -> Vec<Ended> {
+    ///
+    /// If there are results of runs, also returns the guard under which they are sent. It is taken before the other
+    /// session can collect, so that the batches are sent in the order in which they were collected.
+    async fn collect(&self) -> (Vec<Ended>, Option<OwnedMutexGuard<()>>) {
         let WorkerState { config, stop, .. } = &*self.state;
         let most = config.finish_batch_size;
         let linger = config.finish_linger;
@@ -169,12 +179,17 @@ impl Finisher {
                 self.fill(&mut batch, ended, tokio::time::Instant::now() + linger).await;
             }
         }
+        let mut in_order = None;
+        if batch.iter().any(|ended| matches!(ended, Ended::Ran(Ran { run: Some(_), .. }))) {
+            in_order = Some(self.in_order.clone().lock_owned().await);
+            self.fill(&mut batch, ended, tokio::time::Instant::now()).await; // what came meanwhile
+        }
         // If the worker is stopping, jobs are finished without lingering.
         if stop.is_running() {
             *look_at = Some(tokio::time::Instant::now() + linger);
         }
         self.filling.taken(batch.len());
-        batch
+        (batch, in_order)
     }
 
     /// Takes jobs from the channel until the batch is full or has an urgent job, the time has passed, or the worker
@@ -198,26 +213,42 @@ impl Finisher {
         if !without_row.is_empty() {
             self.confirmations.confirmed(&registration, without_row, &[]);
         }
-        let by_handlers = ran.extract_if(.., |job| job.by_handler).collect();
+        let mut run_again: Vec<Ran> = ran.extract_if(.., |job| job.must_run_again()).collect();
+        let large: Vec<Ran> = ran.extract_if(.., |job| job.finish.is_large()).collect();
+        let mut by_handlers: Vec<Ran> = ran.extract_if(.., |job| job.by_handler).collect();
         self.confirmations.write_notes(session, &registration, runs_to_repeat(&ran)).await;
-        self.finish(session, limit, &registration, ran).await;
+        run_again.extend(self.finish(session, limit, &registration, ran).await);
+        run_again.extend(by_handlers.extract_if(.., |job| job.must_run_again()));
         self.settle_those_of_handlers(session, limit, &registration, by_handlers).await;
-        if !releases.is_empty() {
-            let jobs: Vec<(JobId, Fence)> = releases.iter().map(|(job_id, fence, _)| (*job_id, *fence)).collect();
+        for large in large {
+            if large.must_run_again() { run_again.push(large) } else { self.large.send(LargeOutput::new(large)) }
+        }
+        if !run_again.is_empty() {
+            tracing::warn!(
+                jobs = run_again.len(),
+                "these jobs run again, because an earlier job of their group has not finished as it should"
+            );
+        }
+        if !releases.is_empty() || !run_again.is_empty() {
+            let ended = run_again.iter().map(|Ran { finish, .. }| (finish.job_id, finish.fence));
+            let jobs: Vec<(JobId, Fence)> =
+                releases.iter().map(|(job_id, fence, _)| (*job_id, *fence)).chain(ended).collect();
             self.release(session, &registration, &jobs).await;
             registration.forget(jobs.into_iter());
-            drop(releases);
+            drop((releases, run_again));
             self.confirmations.have_left();
         }
     }
 
+    /// Returns the jobs that must run again, because an earlier job of their run could not be finished in its place.
     async fn finish(
         &self,
         session: &mut Session,
         limit: &mut CallSize,
         registration: &Registration,
         mut unconfirmed: Vec<Ran>,
-    ) {
+    ) -> Vec<Ran> {
+        let mut run_again = Vec::new();
         let mut repeats = self.confirmations.repeats();
         let mut started_at = Instant::now();
         let (mut search, mut refused) = (RefusedResultSearch::default(), RefusedResults::default());
@@ -268,6 +299,14 @@ impl Finisher {
                         open = open.saturating_sub(1);
                         let was_a_result = matches!(culprit.finish.outcome, Outcome::Done { .. } | Outcome::ByHandler);
                         self.confirmations.refused(&mut culprit, &error);
+                        if let Some(run) = culprit.run.take() {
+                            // (Only after a sink was assigned to the queue. It may run again when that is confirmed.)
+                            run.break_up();
+                            run.stopped().await;
+                            let sent = |jobs: &[Ran]| jobs.iter().filter(|job| job.must_run_again()).count();
+                            open -= sent(&unconfirmed[..open]);
+                            run_again.extend(unconfirmed.extract_if(.., |job| job.must_run_again()));
+                        }
                         let run = (culprit.finish.job_id, culprit.finish.fence);
                         self.confirmations.write_notes(session, registration, vec![run]).await;
                         unconfirmed.push(culprit);
@@ -291,8 +330,14 @@ impl Finisher {
                     if error.is_lock_time_out() || (timed_out && jobs == 1) {
                         search.accepted(jobs);
                         let later = unconfirmed.split_off(jobs);
-                        self.locked.send(std::mem::replace(&mut unconfirmed, later), open > 0);
+                        let mut sent = std::mem::replace(&mut unconfirmed, later);
+                        // The line of locked rows keeps no order, so only the first job of each run may go there.
+                        let is_later = |job: &mut Ran| job.run.take().is_some_and(|run| !run.break_up());
+                        run_again.extend(sent.extract_if(.., is_later));
+                        self.locked.send(sent, open > 0);
                         open = open.saturating_sub(jobs);
+                        open -= unconfirmed[..open].iter().filter(|job| job.must_run_again()).count();
+                        run_again.extend(unconfirmed.extract_if(.., |job| job.must_run_again()));
                     }
                     repeats.pause(FINISH, jobs, error).await;
                 }
@@ -302,6 +347,7 @@ impl Finisher {
         if limits_lock_waits {
             session.disconnect(); // the limit ends with the connection
         }
+        run_again
     }
 
     /// Asks SQL Server about jobs that their handlers have finished, in a separate call. If a handler has left its
@@ -333,7 +379,8 @@ impl Finisher {
                 settle_by_handler(&mut jobs, &mut results);
                 self.confirmations.answered(jobs, results, registration, started_at.elapsed());
             }
-            Err(error) if error.blames_a_job() => self.finish(session, limit, registration, jobs).await,
+            // (They are the last of their runs.)
+            Err(error) if error.blames_a_job() => drop(self.finish(session, limit, registration, jobs).await),
             Err(error) => {
                 tracing::debug!(jobs = jobs.len(), %error, "asking again about jobs that their handlers finished");
                 self.locked.send(jobs, error.leaves_open());
@@ -398,30 +445,37 @@ const MAX_CALL_FOLLOW_UPS: usize = 1_000;
 
 /// Divides jobs that have run into calls: by size, and by worker id, because `finish` takes one worker id. (There are
 /// several only just after a lease was lost.) If a job appears twice, because it ran again before its first result was
-/// confirmed, its second result goes into another call, because the job is the key of the list.
+/// confirmed, its second result goes into another call, because the job is the key of the list. A result of a run goes
+/// into no earlier call than the results before it.
 fn split_into_calls(mut ended: Vec<Ended>) -> Vec<Batch> {
     // Sorting puts both entries of a job next to each other. (Jobs finish nearly in this order.)
     ended.sort_by_key(Ended::job_id);
     let mut batches: Vec<(Batch, JobId)> = Vec::new();
     let most = ended.len();
+    let mut in_order_from = 0;
     for ended in ended {
         let job_id = ended.job_id();
         let (bytes, follow_ups, held) = match &ended {
             Ended::Ran(Ran { finish, held, .. }) => (finish.outcome.bytes(), finish.outcome.follow_ups().len(), held),
             Ended::Unstarted { held, .. } => (0, 0, held),
         };
-        let fits = batches.iter().position(|(batch, last)| {
+        let is_of_run = matches!(&ended, Ended::Ran(Ran { run: Some(_), .. }));
+        let from = if is_of_run { in_order_from } else { 0 };
+        let fits = batches.iter().skip(from).position(|(batch, last)| {
             Arc::ptr_eq(&batch.registration, held.registration())
                 && batch.bytes + bytes <= MAX_CALL_BYTES
                 && batch.follow_ups + follow_ups <= MAX_CALL_FOLLOW_UPS
                 && *last != job_id
         });
-        let index = fits.unwrap_or_else(|| {
+        let index = fits.map(|place| from + place).unwrap_or_else(|| {
             let registration = held.registration().clone();
             let (ran, releases) = (Vec::with_capacity(most), Vec::new());
             batches.push((Batch { registration, ran, releases, bytes: 0, follow_ups: 0 }, job_id));
             batches.len() - 1
         });
+        if is_of_run {
+            in_order_from = index;
+        }
         let (batch, last) = &mut batches[index];
         *last = job_id;
         batch.bytes += bytes;

@@ -15,6 +15,7 @@ use crate::id::Fence;
 use crate::job::Job;
 use crate::worker::state::{InFlight, Stage};
 
+use super::group_run::Behind;
 use super::registration::Registration;
 
 /// A job in memory, as the prefetcher passes it on.
@@ -24,6 +25,8 @@ pub(in crate::worker) struct Claimed {
     pub(in crate::worker) claimed_at: Instant,
     /// The permit, if the job's kind has a limit.
     pub(in crate::worker) permit: Option<Permit>,
+    /// The rest of its run, if the job belongs to one.
+    pub(in crate::worker) behind: Option<Box<Behind>>,
 }
 
 impl Claimed {
@@ -31,6 +34,11 @@ impl Claimed {
     /// be released.
     pub(in crate::worker) fn has_row(&self) -> bool {
         self.job.fence() != Fence::NONE
+    }
+
+    /// How many jobs these are: the job, and the rest of its run.
+    pub(in crate::worker) fn jobs(&self) -> usize {
+        1 + self.behind.as_ref().map_or(0, |behind| behind.jobs.len())
     }
 }
 
@@ -93,6 +101,16 @@ impl HeldJob {
 
     pub(in crate::worker) fn registration(&self) -> &Arc<Registration> {
         &self.source.registration
+    }
+
+    /// Moves the job to the stage in which it waits for the one before it in its run.
+    pub(in crate::worker) fn waits_behind(&mut self) {
+        self.moves_to(Stage::Behind);
+    }
+
+    /// Moves the job back to the stage in which it can start: the one before it is done.
+    pub(in crate::worker) fn is_next(&mut self) {
+        self.moves_to(Stage::Unstarted);
     }
 
     /// Moves the job to the stage in which it waits for others of its kind.

@@ -1,6 +1,7 @@
 //! The lease, by which SQL Server considers this worker alive.
 
 mod election;
+mod group_run;
 mod heartbeats_under_way;
 mod held_job;
 mod lease_keeper;
@@ -8,6 +9,7 @@ mod registration;
 mod validity;
 
 pub(super) use election::Election;
+pub(super) use group_run::{Behind, GroupRun};
 pub(super) use held_job::{Claimed, HeldJob};
 pub(super) use lease_keeper::{Lease, LeaseKeeper};
 pub(super) use registration::Registration;

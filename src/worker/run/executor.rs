@@ -127,7 +127,14 @@ impl Executor {
             Some(error) => {
                 let outcome = failure(&error, &state.config.retry, attempt);
                 let finish = Finish { job_id, fence, attempt, kind: None, outcome, run: Duration::ZERO };
-                Ended::Ran(Ran { finish, enqueued_at: Instant::now(), by_handler: false, in_group: false, held })
+                Ended::Ran(Ran {
+                    finish,
+                    enqueued_at: Instant::now(),
+                    by_handler: false,
+                    frees_turn: false,
+                    run: None,
+                    held,
+                })
             }
             None => Ended::Unstarted { job_id, fence, held },
         });
@@ -195,7 +202,8 @@ impl Executor {
         if self.starter.without_row.load(Ordering::Acquire) {
             return;
         }
-        for _ in 0..jobs {
+        let mut left = jobs;
+        while left > 0 {
             let Ok(claimed) = self.starter.waiting.try_recv() else {
                 return;
             };
@@ -204,6 +212,7 @@ impl Executor {
                 self.starter.buffer.try_send(claimed).expect("it has just been taken out of the channel");
                 return self.pump();
             }
+            left = left.saturating_sub(claimed.jobs());
             self.starter.give_back(claimed);
         }
     }
@@ -244,8 +253,12 @@ mod tests {
         assert!(clock.age() >= LEASE);
         let claimed = HeldJob::claimed(&registration, &state.in_flight, vec![Job::for_test(NewJob::text(""))]);
         let claimed_at = Instant::now();
-        executor
-            .submit(claimed.into_iter().map(|(job, held)| Claimed { job, held, claimed_at, permit: None }).collect());
+        executor.submit(
+            claimed
+                .into_iter()
+                .map(|(job, held)| Claimed { job, held, claimed_at, permit: None, behind: None })
+                .collect(),
+        );
         executor.pump();
         tokio::time::sleep(Duration::from_millis(20)).await; // a start would take microseconds
         assert_eq!(starts.load(Ordering::Acquire), 0);
@@ -266,8 +279,12 @@ mod tests {
         executor.close();
         let claimed = HeldJob::claimed(&registration, &state.in_flight, vec![Job::for_test(NewJob::text(""))]);
         let claimed_at = Instant::now();
-        executor
-            .submit(claimed.into_iter().map(|(job, held)| Claimed { job, held, claimed_at, permit: None }).collect());
+        executor.submit(
+            claimed
+                .into_iter()
+                .map(|(job, held)| Claimed { job, held, claimed_at, permit: None, behind: None })
+                .collect(),
+        );
         state.in_flight.idle().await;
         assert_eq!(starts.load(Ordering::Acquire), 0);
     }
@@ -289,8 +306,12 @@ mod tests {
         let job = || Job { fence: Fence::NONE, ..Job::for_test(NewJob::text("")) };
         let claimed = HeldJob::claimed(&registration, &state.in_flight, vec![job(), job()]);
         let claimed_at = Instant::now();
-        executor
-            .submit(claimed.into_iter().map(|(job, held)| Claimed { job, held, claimed_at, permit: None }).collect());
+        executor.submit(
+            claimed
+                .into_iter()
+                .map(|(job, held)| Claimed { job, held, claimed_at, permit: None, behind: None })
+                .collect(),
+        );
         while state.in_flight.awaiting_finish() == 0 || executor.load().turns > 0 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
@@ -370,7 +391,7 @@ mod tests {
         fn claimed(&self, kind: &str) -> Claimed {
             let job = Job::for_test(NewJob::text("").kind(kind));
             let (job, held) = HeldJob::claimed(&self.registration, &self.state.in_flight, vec![job]).remove(0);
-            Claimed { job, held, claimed_at: Instant::now(), permit: None }
+            Claimed { job, held, claimed_at: Instant::now(), permit: None, behind: None }
         }
 
         fn admit(&self) {

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender};
 
 use crate::handler::{Context, RunResult, SharedByRuns, UnknownKinds};
-use crate::job::Outcome;
+use crate::job::{Job, Outcome};
 use crate::metrics::KindMetrics;
 use crate::procedures::worker::Finish;
 use crate::worker::finish::{Ended, FinishSender, Ran};
-use crate::worker::lease::{Claimed, LeaseValidity};
+use crate::worker::lease::{Behind, Claimed, HeldJob, LeaseValidity};
 use crate::worker::state::{Started, WorkerState};
 
 use super::dropped_elsewhere::DroppedElsewhere;
@@ -142,7 +142,7 @@ impl JobStarter {
     }
 
     fn run(&self, place: usize, claimed: Claimed) -> Instant {
-        let Claimed { job, mut held, claimed_at, permit } = claimed;
+        let Claimed { job, mut held, claimed_at, permit, behind } = claimed;
         let WorkerState { tally, metrics, .. } = &*self.state;
         let (handler, kind_metrics) = (self.code.handlers.get(place), &self.kind_metrics[place]);
         let started_at = Instant::now();
@@ -180,8 +180,31 @@ impl JobStarter {
         let in_group = job.group_key().is_some();
         drop(job);
         held.ended(output_bytes, finish.outcome.error_bytes());
-        self.finisher.send(Ended::Ran(Ran { finish, enqueued_at, by_handler, in_group, held }));
+        let is_done = matches!(finish.outcome, Outcome::Done { .. });
+        // A large output and a handler's own commit are confirmed apart from the others, and follow-ups may be rejected.
+        let goes_on = is_done && !by_handler && !finish.is_large() && finish.outcome.follow_ups().is_empty();
+        if in_group {
+            self.state.run_length.ended(goes_on);
+        }
+        let frees_turn = in_group && !(goes_on && behind.as_ref().is_some_and(|behind| !behind.jobs.is_empty()));
+        let run = behind.as_ref().map(|behind| behind.run.clone());
+        self.finisher.send(Ended::Ran(Ran { finish, enqueued_at, by_handler, frees_turn, run, held }));
+        if let Some(behind) = behind {
+            if goes_on { self.go_on(behind, claimed_at) } else { self.give_back_run(behind) }
+        }
         ended_at
+    }
+
+    /// Puts the next job of a run behind the other jobs that wait for a thread.
+    fn go_on(&self, mut behind: Box<Behind>, claimed_at: Instant) {
+        if behind.run.is_broken() {
+            return self.give_back_run(behind);
+        }
+        if let Some((job, mut held)) = behind.jobs.pop_front() {
+            held.is_next();
+            let next = Claimed { job, held, claimed_at, permit: None, behind: Some(behind) };
+            self.buffer.try_send(next).expect("the channel has room for each unstarted job");
+        }
     }
 
     pub(super) fn give_back_those_that_wait(&self) {
@@ -189,9 +212,19 @@ impl JobStarter {
     }
 
     pub(super) fn give_back(&self, claimed: Claimed) {
-        let Claimed { job, mut held, permit, .. } = claimed;
+        let Claimed { job, held, permit, behind, .. } = claimed;
+        drop(permit);
+        self.give_back_job(job, held);
+        behind.into_iter().for_each(|behind| self.give_back_run(behind));
+    }
+
+    fn give_back_run(&self, mut behind: Box<Behind>) {
+        std::mem::take(&mut behind.jobs).into_iter().for_each(|(job, held)| self.give_back_job(job, held));
+    }
+
+    fn give_back_job(&self, job: Job, mut held: HeldJob) {
         let (job_id, fence) = (job.id(), job.fence());
-        drop((job, permit));
+        drop(job);
         held.ended(0, 0);
         self.finisher.send(Ended::Unstarted { job_id, fence, held });
     }
@@ -205,21 +238,29 @@ impl JobStarter {
 
     /// Finishes a job that this worker does not run now, with an outcome that postpones it or makes it dead.
     fn put_off(&self, claimed: Claimed, outcome: Outcome) {
-        let Claimed { job, mut held, claimed_at, permit } = claimed;
+        let Claimed { job, mut held, claimed_at, permit, behind } = claimed;
         self.state.tally.put_off();
         let (job_id, fence, attempt) = (job.id(), job.fence(), job.attempt());
-        let in_group = job.group_key().is_some();
+        let frees_turn = job.group_key().is_some();
+        let run = behind.as_ref().map(|behind| behind.run.clone());
         drop((job, permit));
         held.ended(0, outcome.error_bytes());
         let finish = Finish { job_id, fence, attempt, kind: None, outcome, run: Duration::ZERO };
-        self.finisher.send(Ended::Ran(Ran { finish, enqueued_at: claimed_at, by_handler: false, in_group, held }));
+        let ran = Ran { finish, enqueued_at: claimed_at, by_handler: false, frees_turn, run, held };
+        self.finisher.send(Ended::Ran(ran));
+        behind.into_iter().for_each(|behind| self.give_back_run(behind));
     }
 
     fn drop_lost(&self, claimed: Claimed) {
-        let Claimed { job, held, permit, .. } = claimed;
-        held.registration().forget(std::iter::once((job.id(), job.fence())));
-        drop((job, permit, held));
-        self.state.metrics.lost(1);
-        self.state.tally.lost(1);
+        let jobs = claimed.jobs();
+        let Claimed { job, held, permit, behind, .. } = claimed;
+        let run: Vec<_> = std::iter::once((job, held))
+            .chain(behind.into_iter().flat_map(|mut behind| std::mem::take(&mut behind.jobs)))
+            .collect();
+        let registration = run[0].1.registration().clone();
+        registration.forget(run.iter().map(|(job, _)| (job.id(), job.fence())));
+        drop((run, permit));
+        self.state.metrics.lost(jobs);
+        self.state.tally.lost(jobs as u64);
     }
 }

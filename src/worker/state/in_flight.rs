@@ -8,11 +8,13 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 
-use crate::sync_primitives::{AtomicUsize, Ordering};
+use crate::sync_primitives::{AtomicBool, AtomicUsize, Ordering};
 
 /// The stage of a job in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::worker) enum Stage {
+    /// Claimed, and waiting for the job before it in its run.
+    Behind,
     Unstarted,
     /// Claimed, and waiting for other jobs of its kind.
     Parked,
@@ -28,7 +30,7 @@ const FORGETTING: usize = 32;
 #[derive(Debug, Default)]
 pub(in crate::worker) struct InFlight {
     /// How many jobs are in each stage, in the order of [`Stage`].
-    jobs: [AtomicUsize; 4],
+    jobs: [AtomicUsize; 5],
     /// The payloads, checkpoints, outputs and errors of all jobs.
     bytes: AtomicUsize,
     /// The checkpoints that jobs have noted and that are not written yet. Not part of `bytes`.
@@ -41,6 +43,8 @@ pub(in crate::worker) struct InFlight {
     started: AtomicUsize,
     /// The number of unstarted jobs at which there is demand for more.
     low_water: AtomicUsize,
+    /// Whether there is also demand when no job is left that a free thread could take.
+    wants_startable: AtomicBool,
     demand: Notify,
     emptied: Notify,
 }
@@ -50,7 +54,13 @@ impl InFlight {
         self.jobs[stage as usize].load(Ordering::Acquire)
     }
 
+    /// Jobs that have not started, whether they could now or wait for the one before them in their run.
     pub(in crate::worker) fn unstarted(&self) -> usize {
+        self.at(Stage::Behind) + self.startable()
+    }
+
+    /// Jobs that a free thread could take.
+    pub(in crate::worker) fn startable(&self) -> usize {
         self.at(Stage::Unstarted)
     }
 
@@ -163,9 +173,11 @@ impl InFlight {
         self.output_bytes.fetch_sub(bytes, Ordering::AcqRel);
     }
 
-    /// Sets the number of unstarted jobs at which the prefetcher is woken.
+    /// Sets the number of unstarted jobs at which the prefetcher is woken. It is also woken once when no startable job is
+    /// left.
     pub(in crate::worker) fn set_low_water(&self, jobs: usize) {
         self.low_water.store(jobs, Ordering::Release);
+        self.wants_startable.store(true, Ordering::Release);
     }
 
     /// Returns when there may be demand or capacity for more jobs. Only the prefetcher calls it.
@@ -208,8 +220,12 @@ impl InFlight {
     pub(in crate::worker) fn leave(&self, stage: Stage) {
         let left = self.jobs[stage as usize].fetch_sub(1, Ordering::AcqRel) - 1;
         match stage {
-            Stage::Unstarted => {
-                if left <= self.low_water.load(Ordering::Acquire) {
+            Stage::Behind | Stage::Unstarted => {
+                let behind = self.at(if stage == Stage::Behind { Stage::Unstarted } else { Stage::Behind });
+                let is_last = left == 0 && stage == Stage::Unstarted;
+                if left + behind <= self.low_water.load(Ordering::Acquire)
+                    || (is_last && self.wants_startable.swap(false, Ordering::AcqRel))
+                {
                     self.demand.notify_one();
                 }
                 if left == 0 {

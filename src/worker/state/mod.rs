@@ -7,6 +7,7 @@ mod duty_failures;
 mod in_flight;
 mod outage_log;
 mod pulse;
+mod run_length;
 mod stop;
 mod tally;
 mod worker_state;

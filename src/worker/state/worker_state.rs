@@ -15,6 +15,7 @@ use super::duty_failures::DutyFailures;
 use super::in_flight::InFlight;
 use super::outage_log::OutageLog;
 use super::pulse::Pulse;
+use super::run_length::RunLength;
 use super::stop::StopHandle;
 use super::tally::Tally;
 
@@ -31,6 +32,7 @@ pub(in crate::worker) struct WorkerState {
     pub(in crate::worker) limited_by: BottleneckMeter,
     pub(in crate::worker) pulse: Pulse,
     pub(in crate::worker) arrivals: ClaimSignals,
+    pub(in crate::worker) run_length: RunLength,
     pub(in crate::worker) duty_failures: DutyFailures,
     pub(in crate::worker) notes: Arc<RunNotes>,
     pub(in crate::worker) outage: Arc<OutageLog>,
@@ -58,6 +60,7 @@ impl WorkerState {
             in_flight,
             tally,
             arrivals: ClaimSignals::default(),
+            run_length: RunLength::default(),
             duty_failures: DutyFailures::new(outage.clone()),
             outage,
             stop: StopHandle::new(),

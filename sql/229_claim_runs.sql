@@ -1,0 +1,198 @@
+-- For claim, in a queue that has had jobs of groups: claims up to @max ready jobs as claim does, and, behind each that
+-- has the only turn of its group, a run of the jobs that wait there, up to @run jobs in all. Result: as claim, with a
+-- last column head_id: the run's first job, or NULL. A worker must start the jobs of a run in the order of job_id, each
+-- after the one before it is done, and finish them in this order.
+--
+-- Each job of a run has a turn, which groups counts. The next turn therefore comes when all of them have finished or
+-- were released, in whatever order and by however many calls.
+--
+-- The first step claims @at_once ready jobs, as many as the worker runs at once, and lets their runs fill the rest of
+-- @max. If they are too short for that, the next step claims as many ready jobs as would have filled it.
+--
+-- A run has no gap, because the order of the group would be lost. It ends before a job that cannot be claimed: one that
+-- must run alone, is too long, or is locked. If NOLOCK shows more waiting jobs than READPAST, one of them is locked or
+-- uncommitted, and the job is claimed without a run. NOLOCK would miss a job whose cancellation or purge may yet be
+-- rolled back, so operators' calls exclude runs (lock_groups). The group's row is locked from the check of its only turn
+-- until the commit. READPAST, so that a claim does not wait for advance_groups.
+CREATE OR ALTER PROCEDURE [$(schema)].[claim_runs]
+    @queue_id     int,
+    @worker_id    uniqueidentifier,
+    @max          int,
+    @max_attempts int,
+    @max_payload_bytes bigint,
+    @at_once      int,
+    @run          int,
+    @lowered      bigint OUTPUT
+AS
+SET NOCOUNT, XACT_ABORT ON;
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @room int = @max, @step int = @at_once, @at_least smallint = -32768,
+    @priority smallint, @mark bigint, @gap_from bigint, @below_to bigint, @below_from bigint, @mark_highest bigint,
+    @mark_lowered bigint, @from_id bigint, @claimed int, @heads int, @behind int,
+    @resource nvarchar(255) = CONCAT(N'$(schema).runs.', @queue_id), @granted int;
+DECLARE @jobs TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, head_id bigint NULL);
+-- The ready jobs of a step. group_key: NULL for a job that has no run. from_id: where its group's waiting jobs begin.
+DECLARE @ready TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED,
+    group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL, from_id bigint NULL);
+DECLARE @next TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, head_id bigint NOT NULL);
+DECLARE @taken TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, head_id bigint NOT NULL);
+DECLARE @gaps TABLE (head_id bigint NOT NULL PRIMARY KEY CLUSTERED, job_id bigint NOT NULL);
+DECLARE @counts TABLE (head_id bigint NOT NULL PRIMARY KEY CLUSTERED, jobs int NOT NULL, last_id bigint NOT NULL);
+
+WHILE @room > 0
+BEGIN
+    EXEC [$(schema)].[next_priority] @queue_id, @at_least, @priority OUTPUT, @mark OUTPUT, @gap_from OUTPUT,
+         @below_to OUTPUT, @below_from OUTPUT, @mark_highest OUTPUT, @mark_lowered OUTPUT;
+    IF @priority IS NULL
+        BREAK;
+    IF @mark_lowered IS NULL AND @@TRANCOUNT = 0
+    BEGIN
+        -- As in claim.
+        INSERT [$(schema)].[marks] (queue_id, priority, job_id, lowered)
+        SELECT @queue_id, @priority, 0, 0
+        WHERE NOT EXISTS (SELECT 1 FROM [$(schema)].[marks] WITH (UPDLOCK, HOLDLOCK)
+            WHERE queue_id = @queue_id AND priority = @priority);
+        SET @mark_lowered = 0;
+    END;
+    SET @from_id = @mark;
+    WHILE @room > 0
+    BEGIN
+        IF @step > @room
+            SET @step = @room;
+        BEGIN TRANSACTION;
+        WITH next_jobs AS
+        (
+            SELECT TOP (@step) job_id, state, fence, attempt, worker_id, claimed_at, group_key, payload
+            FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
+            WHERE queue_id = @queue_id AND state = 0 AND alone = 0 AND priority = @priority AND job_id >= @from_id
+            ORDER BY job_id
+        )
+        UPDATE next_jobs
+        SET state = 2, fence = fence % 2147483647 + 1, attempt = attempt + 1, worker_id = @worker_id, claimed_at = @now
+        OUTPUT inserted.job_id,
+            CASE WHEN DATALENGTH(inserted.payload) <= @max_payload_bytes THEN inserted.group_key END
+        INTO @ready (job_id, group_key)
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+        SET @claimed = @@ROWCOUNT;
+        SET @room = @room - @claimed;
+        IF @claimed > 0
+            SET @lowered = @mark_lowered;
+        SET @from_id = (SELECT MAX(job_id) + 1 FROM @ready);
+        INSERT @jobs (job_id) SELECT job_id FROM @ready;
+        DELETE @ready WHERE group_key IS NULL;
+
+        SET @granted = -1;
+        IF @room > 0 AND EXISTS (SELECT 1 FROM @ready)
+            EXEC @granted = sys.sp_getapplock @Resource = @resource, @LockMode = N'Shared',
+                @LockOwner = N'Transaction', @LockTimeout = 0;
+        IF @granted >= 0
+        BEGIN
+            UPDATE r
+            SET from_id = g.from_id
+            FROM @ready AS r
+            INNER LOOP JOIN [$(schema)].[groups] AS g
+                WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (groups_pk (queue_id, group_key)))
+                ON g.group_key = r.group_key
+            WHERE g.queue_id = @queue_id AND g.in_turn = 1
+            OPTION (MAXDOP 1, KEEPFIXED PLAN);
+            SET @heads = (SELECT COUNT(from_id) FROM @ready);
+            SET @behind = CASE WHEN @heads = 0 THEN 0 WHEN @room / @heads < @run - 1 THEN @room / @heads
+                ELSE @run - 1 END;
+            IF @behind = 0 AND @heads > 0
+                SET @behind = 1;
+            INSERT @next (job_id, head_id)
+            SELECT TOP (@room) w.job_id, r.job_id
+            FROM @ready AS r
+            CROSS APPLY (SELECT TOP (@behind) j.job_id
+                         FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_waiting))
+                         WHERE j.queue_id = @queue_id AND j.group_key = r.group_key AND j.state = 6
+                             AND j.job_id >= r.from_id
+                         ORDER BY j.job_id) AS w
+            WHERE r.from_id IS NOT NULL
+            OPTION (MAXDOP 1, KEEPFIXED PLAN);
+            INSERT @counts (head_id, jobs, last_id)
+            SELECT n.head_id, COUNT(*), MAX(n.job_id) FROM @next AS n GROUP BY n.head_id;
+            DELETE n
+            FROM @counts AS c
+            INNER JOIN @ready AS r ON r.job_id = c.head_id
+            INNER JOIN @next AS n ON n.head_id = c.head_id
+            WHERE c.jobs <> (SELECT COUNT(*) FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_waiting))
+                             WHERE j.queue_id = @queue_id AND j.group_key = r.group_key AND j.state = 6
+                                 AND j.job_id >= r.from_id AND j.job_id <= c.last_id)
+            OPTION (MAXDOP 1, KEEPFIXED PLAN);
+            DELETE @counts;
+            SET @behind = (SELECT COUNT(*) FROM @next);
+        END;
+        ELSE
+            SET @behind = 0;
+
+        IF @behind > 0
+        BEGIN
+            UPDATE j
+            SET state = 2, in_turn = 1, fence = j.fence % 2147483647 + 1, attempt = j.attempt + 1,
+                worker_id = @worker_id, claimed_at = @now, due_at = @now
+            OUTPUT inserted.job_id, n.head_id INTO @taken (job_id, head_id)
+            FROM @next AS n
+            INNER LOOP JOIN [$(schema)].[jobs] AS j
+                WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
+                ON j.job_id = n.job_id
+            WHERE j.state = 6 AND j.alone = 0 AND DATALENGTH(j.payload) <= @max_payload_bytes
+            OPTION (MAXDOP 1, KEEPFIXED PLAN);
+            IF @@ROWCOUNT < @behind
+            BEGIN
+                INSERT @gaps (head_id, job_id)
+                SELECT n.head_id, MIN(n.job_id)
+                FROM @next AS n
+                WHERE NOT EXISTS (SELECT 1 FROM @taken AS t WHERE t.job_id = n.job_id)
+                GROUP BY n.head_id;
+                UPDATE j
+                SET state = 6, in_turn = NULL, attempt = j.attempt - 1
+                FROM @gaps AS g
+                INNER JOIN @taken AS t ON t.head_id = g.head_id
+                INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk))
+                    ON j.job_id = t.job_id
+                WHERE t.job_id > g.job_id
+                OPTION (MAXDOP 1, KEEPFIXED PLAN);
+                DELETE t FROM @taken AS t INNER JOIN @gaps AS g ON g.head_id = t.head_id WHERE t.job_id > g.job_id;
+                DELETE @gaps;
+            END;
+
+            INSERT @counts (head_id, jobs, last_id)
+            SELECT t.head_id, COUNT(*), MAX(t.job_id) FROM @taken AS t GROUP BY t.head_id;
+            UPDATE g
+            SET in_turn = g.in_turn + c.jobs, from_id = c.last_id + 1
+            FROM @ready AS r
+            INNER JOIN @counts AS c ON c.head_id = r.job_id
+            INNER LOOP JOIN [$(schema)].[groups] AS g WITH (ROWLOCK, FORCESEEK, INDEX (groups_pk))
+                ON g.group_key = r.group_key
+            WHERE g.queue_id = @queue_id
+            OPTION (MAXDOP 1, KEEPFIXED PLAN);
+            UPDATE j SET head_id = c.head_id FROM @counts AS c INNER JOIN @jobs AS j ON j.job_id = c.head_id;
+            INSERT @jobs (job_id, head_id) SELECT job_id, head_id FROM @taken;
+            SET @behind = @@ROWCOUNT;
+            SET @room = @room - @behind;
+            DELETE @next;
+            DELETE @taken;
+            DELETE @counts;
+        END;
+        COMMIT TRANSACTION;
+        DELETE @ready;
+        IF @claimed < @step
+            BREAK;
+        SET @step = @room * @claimed / (@claimed + @behind) + 1;
+    END;
+    IF @priority = 32767
+        BREAK;
+    SET @at_least = @priority + 1;
+END;
+
+SELECT j.job_id, j.fence, j.attempt, COALESCE(j.max_attempts, @max_attempts) AS max_attempts, j.priority,
+       DATEDIFF_BIG(MILLISECOND, j.due_at, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, j.enqueued_at, @now) AS age_ms,
+       j.kind, CASE WHEN DATALENGTH(j.payload) <= @max_payload_bytes THEN j.payload_utf16 END AS payload_utf16,
+       CASE WHEN DATALENGTH(j.payload) <= @max_payload_bytes THEN j.payload
+           ELSE CAST(DATALENGTH(j.payload) AS binary(8)) END AS payload, j.details, c.head_id
+FROM @jobs AS c
+INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
+    ON j.job_id = c.job_id
+WHERE j.state = 2 AND j.worker_id = @worker_id
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
+GO
