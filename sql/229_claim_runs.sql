@@ -25,7 +25,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[claim_runs]
     @lowered      bigint OUTPUT
 AS
 SET NOCOUNT, XACT_ABORT ON;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @room int = @max, @step int = @at_once, @at_least smallint = -32768,
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @room int = @max, @step int, @at_least smallint = -32768,
     @priority smallint, @mark bigint, @gap_from bigint, @below_to bigint, @below_from bigint, @mark_highest bigint,
     @mark_lowered bigint, @from_id bigint, @claimed int, @heads int, @behind int,
     @resource nvarchar(255) = CONCAT(N'$(schema).runs.', @queue_id), @granted int;
@@ -53,7 +53,7 @@ BEGIN
             WHERE queue_id = @queue_id AND priority = @priority);
         SET @mark_lowered = 0;
     END;
-    SET @from_id = @mark;
+    SELECT @from_id = @mark, @step = @at_once;
     WHILE @room > 0
     BEGIN
         IF @step > @room

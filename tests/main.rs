@@ -46,6 +46,7 @@ mod fleets;
 mod follow_ups;
 mod ghosts;
 mod group_races;
+mod group_runs;
 mod groups;
 mod guide;
 mod half_characters;

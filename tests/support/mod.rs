@@ -425,6 +425,8 @@ pub struct Claimed {
     pub payload: Vec<u8>,
     /// What few jobs have; `Null` for the others.
     pub details: serde_json::Value,
+    /// The first job of its run, if it was claimed with one.
+    pub head_id: Option<i64>,
 }
 
 impl Claimed {
@@ -440,6 +442,7 @@ impl Claimed {
             payload_utf16: row.get("payload_utf16").unwrap(),
             payload: bytes(row, "payload").unwrap(),
             details: text(row, "details").map(|text| serde_json::from_str(&text).unwrap()).unwrap_or_default(),
+            head_id: row.try_get("head_id").ok().flatten(),
         }
     }
 
@@ -553,12 +556,29 @@ impl WorkerSession {
         self.call_claim(max, true).await.unwrap_or_else(|error| panic!("claim: {error}"))
     }
 
+    /// Claims runs of up to `run` jobs of a group, as a worker that runs `at_once` jobs at the same time.
+    pub async fn claim_runs(&mut self, max: i32, at_once: i32, run: i32) -> Vec<Claimed> {
+        let mut call = self.claim_call(max, false);
+        call.bind_param("@at_once", at_once);
+        call.bind_param("@run", run);
+        self.claimed(call).await.unwrap_or_else(|error| panic!("claim: {error}"))
+    }
+
     async fn call_claim(&mut self, max: i32, alone: bool) -> Result<Vec<Claimed>, tiberius::error::Error> {
+        let call = self.claim_call(max, alone);
+        self.claimed(call).await
+    }
+
+    fn claim_call(&self, max: i32, alone: bool) -> Command<'static> {
         let mut call = self.session.procedure("claim");
         call.bind_param("@queue", self.queue.clone());
         call.bind_param("@worker_id", self.id);
         call.bind_param("@max", max);
         call.bind_param("@alone", alone);
+        call
+    }
+
+    async fn claimed(&mut self, call: Command<'_>) -> Result<Vec<Claimed>, tiberius::error::Error> {
         let result = self.session.try_call(call).await?;
         // A result set for each priority.
         let mut claimed: Vec<Claimed> = result.into_iter().flatten().map(|row| Claimed::from_row(&row)).collect();
