@@ -3,10 +3,14 @@
 mod members;
 mod members_on_server;
 mod protocol;
+mod runs;
 #[allow(dead_code, unused_imports)] // of what the integration tests have, this one needs less
 #[path = "../support/mod.rs"]
 mod support;
 mod table;
+
+use std::fmt::Debug;
+use std::hash::Hash;
 
 use readpast::admin::QueueOptions;
 use stateright::{Checker, HasDiscoveries, Model};
@@ -15,6 +19,7 @@ use uuid::Uuid;
 use crate::support::{Fixture, Session, literal, number};
 use members::{Members, Policy};
 use protocol::Protocol;
+use runs::Runs;
 use table::{ALL_RULES, Lease, MAX_ATTEMPTS, Outcome, Row, Rules, State, Table, WorkerId};
 
 /// Panics with the steps that lead there when a property is violated, or when something that should happen never does.
@@ -81,7 +86,20 @@ const MEMBERS: Members = Members {
     retry_passes: false,
 };
 
-fn check_members(model: Members) {
+trait Checked:
+    Model<State: Clone + Debug + Hash + PartialEq + Send + Sync, Action: Clone + Debug + PartialEq>
+    + Copy
+    + Debug
+    + Send
+    + Sync
+    + 'static
+{
+}
+
+impl Checked for Members {}
+impl Checked for Runs {}
+
+fn check_all(model: impl Checked) {
     let checker = model.checker().threads(2).spawn_bfs().join();
     println!("{} states", checker.unique_state_count());
     checker.assert_properties();
@@ -89,17 +107,17 @@ fn check_members(model: Members) {
 
 #[test]
 fn groups_and_batches_keep_every_promise_whatever_their_statements_meet() {
-    check_members(MEMBERS);
+    check_all(MEMBERS);
 }
 
 #[test]
 fn so_they_do_when_a_retry_gives_the_turn_away_and_done_jobs_are_archived() {
-    check_members(Members { policy: Policy::Archive, retry_passes: true, ..MEMBERS });
+    check_all(Members { policy: Policy::Archive, retry_passes: true, ..MEMBERS });
 }
 
 #[test]
 fn so_they_do_when_two_of_a_group_may_run() {
-    check_members(Members { jobs: 3, faults: 0, group_limit: 2, policy: Policy::Annotate, ..MEMBERS });
+    check_all(Members { jobs: 3, faults: 0, group_limit: 2, policy: Policy::Annotate, ..MEMBERS });
 }
 
 #[test]
@@ -108,8 +126,8 @@ fn so_they_do_with_a_job_more_and_a_fault_more() {
     for (group_limit, policy, retry_passes) in
         [(1, Policy::Delete, false), (1, Policy::Archive, true), (2, Policy::Annotate, true)]
     {
-        check_members(Members { jobs: 3, group_limit, policy, retry_passes, ..MEMBERS });
-        check_members(Members { faults: 3, sessions: 3, group_limit, policy, retry_passes, ..MEMBERS });
+        check_all(Members { jobs: 3, group_limit, policy, retry_passes, ..MEMBERS });
+        check_all(Members { faults: 3, sessions: 3, group_limit, policy, retry_passes, ..MEMBERS });
     }
 }
 
@@ -127,7 +145,7 @@ fn groups_and_batches_with_a_rule_taken_out_are_caught() {
         (archives, without_the_lock, "turns are counted"),
         (passes, without_the_lock, "who waits gets the turn"),
     ] {
-        is_caught(model, rules, violated);
+        is_caught(Members { rules, ..model }, violated);
     }
     for (rules, violated) in [
         (members::Rules { passed_over_is_noted: false, ..RULES }, "who waits gets the turn"),
@@ -156,20 +174,74 @@ fn groups_and_batches_with_a_rule_taken_out_are_caught() {
             "a sink's writes are those of the jobs that are done",
         ),
     ] {
-        is_caught(MEMBERS, rules, violated);
+        is_caught(Members { rules, ..MEMBERS }, violated);
     }
 }
 
-fn is_caught(model: Members, rules: members::Rules, violated: &'static str) {
-    let checker = Members { rules, ..model }
-        .checker()
-        .threads(2)
-        .finish_when(HasDiscoveries::AnyOf([violated].into()))
-        .spawn_bfs()
-        .join();
+fn is_caught(model: impl Checked, violated: &'static str) {
+    let finish_when = HasDiscoveries::AnyOf([violated].into());
+    let checker = model.checker().threads(2).finish_when(finish_when).spawn_bfs().join();
     match checker.discovery(violated) {
         Some(path) => println!("{violated}: {:?}", path.into_actions()),
-        None => panic!("without one of the rules nothing is noticed: {violated}, {rules:?}"),
+        None => panic!("without one of the rules nothing is noticed: {violated}, {model:?}"),
+    }
+}
+
+/// Three jobs of a group, in runs of two.
+const RUNS: Runs = Runs { rules: runs::ALL_RULES, jobs: 3, run: 2, sessions: 2, faults: 1, retry_passes: false };
+
+#[test]
+fn runs_keep_every_promise_whatever_their_statements_meet() {
+    check_all(RUNS);
+}
+
+#[test]
+fn so_they_do_when_a_retry_gives_the_turn_away_and_all_jobs_are_one_run() {
+    check_all(Runs { run: 3, retry_passes: true, ..RUNS });
+}
+
+#[test]
+fn so_they_do_when_two_things_go_wrong() {
+    check_all(Runs { jobs: 2, faults: 2, ..RUNS });
+}
+
+#[test]
+#[ignore = "takes minutes; run with --release and --ignored"]
+fn so_they_do_with_a_job_more_a_session_more_and_faults_more() {
+    for (run, retry_passes) in [(2, false), (3, false), (3, true)] {
+        check_all(Runs { jobs: 4, run, retry_passes, ..RUNS });
+        check_all(Runs { run, sessions: 3, faults: 2, retry_passes, ..RUNS });
+    }
+    check_all(Runs { jobs: 2, faults: 4, ..RUNS });
+}
+
+#[test]
+fn runs_with_a_rule_taken_out_are_caught() {
+    const RULES: runs::Rules = runs::ALL_RULES;
+    const AT_ONCE: &str = "one job of a group runs at a time";
+    const IN_ORDER: &str = "no job starts after a later one is done";
+    const STARTED: &str = "a job starts when those before it have run";
+    const PASSED_OVER: &str = "no job is passed over";
+    let all_in_one = Runs { run: 3, ..RUNS };
+    let with_two_faults = Runs { jobs: 2, faults: 2, ..RUNS };
+    for (model, rules, violated) in [
+        (RUNS, runs::Rules { runs_are_counted: false, ..RULES }, AT_ONCE),
+        (RUNS, runs::Rules { runs_need_the_only_turn: false, ..RULES }, IN_ORDER),
+        (RUNS, runs::Rules { claim_holds_the_count: false, ..RULES }, "claims wait for nobody"),
+        (RUNS, runs::Rules { advance_holds_the_count: false, ..RULES }, "turns are counted"),
+        (all_in_one, runs::Rules { runs_have_no_gap: false, ..RULES }, PASSED_OVER),
+        (RUNS, runs::Rules { runs_leave_no_job_before: false, ..RULES }, PASSED_OVER),
+        (RUNS, runs::Rules { operators_prevent_runs: false, ..RULES }, PASSED_OVER),
+        (RUNS, runs::Rules { given_back_jobs_wait: false, ..RULES }, AT_ONCE),
+        (RUNS, runs::Rules { events_have_the_first: false, ..RULES }, PASSED_OVER),
+        (RUNS, runs::Rules { jobs_start_in_order: false, ..RULES }, AT_ONCE),
+        (RUNS, runs::Rules { failures_hand_the_rest_back: false, ..RULES }, STARTED),
+        (RUNS, runs::Rules { failures_wait_for_running_jobs: false, ..RULES }, AT_ONCE),
+        (RUNS, runs::Rules { ends_are_sent_in_order: false, ..RULES }, IN_ORDER),
+        (RUNS, runs::Rules { failures_hand_back_what_ran: false, ..RULES }, IN_ORDER),
+        (with_two_faults, runs::Rules { finish_stops_at_lost_jobs: false, ..RULES }, IN_ORDER),
+    ] {
+        is_caught(Runs { rules, ..model }, violated);
     }
 }
 

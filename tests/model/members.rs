@@ -11,7 +11,7 @@ const MAX_FENCE: u8 = 2;
 /// names.
 const VARIED: usize = 0;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum State {
     /// Not there, or not yet.
     #[default]
@@ -26,7 +26,7 @@ pub enum State {
 }
 
 impl State {
-    fn has_ended(self) -> bool {
+    pub fn has_ended(self) -> bool {
         matches!(self, State::Done | State::Dead | State::Cancelled)
     }
 }
@@ -39,7 +39,7 @@ pub enum Policy {
 }
 
 /// What a worker says of its job, to `finish`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Outcome {
     Done,
     /// Again at once.
@@ -306,15 +306,6 @@ impl System {
         self.sessions.iter().enumerate().filter(move |(number, _)| *number != session).map(|(_, session)| session)
     }
 
-    /// The first that is ready.
-    pub fn claim(&mut self) -> Option<usize> {
-        let is_free = |job: &usize| self.rows[*job].state == State::Ready && self.locks[*job].is_none();
-        let job = (0..self.rows.len()).find(is_free)?;
-        let row = &mut self.rows[job];
-        (row.state, row.fence) = (State::Claimed, row.fence + 1);
-        Some(job)
-    }
-
     /// A scheduled job is due.
     pub fn promote(&mut self, job: usize) {
         let in_turn = self.rows[job].in_turn;
@@ -340,6 +331,28 @@ impl System {
 }
 
 impl Members {
+    /// Up to `run` jobs: the first ready ones and, if only one job of the group may have the turn, those that wait
+    /// behind it.
+    pub fn claim(&self, system: &mut System, run: usize) -> Vec<usize> {
+        let is_free = |job: &usize| system.locks[*job].is_none();
+        let is_ready = |job: &usize| system.rows[*job].state == State::Ready && is_free(job);
+        let mut claimed: Vec<usize> = (0..self.jobs).filter(is_ready).take(run).collect();
+        let waiting: Vec<usize> = (0..self.jobs).filter(|job| system.rows[*job].state == State::Waiting).collect();
+        if let ([head], Some(first)) = (&claimed[..], waiting.first())
+            && *first > *head
+            && (self.group_limit, system.turns) == (1, 1)
+        {
+            let behind: Vec<usize> = waiting.into_iter().take(run - 1).take_while(is_free).collect();
+            system.turns += behind.len() as i8;
+            claimed.extend(behind);
+        }
+        for job in &claimed {
+            let row = &mut system.rows[*job];
+            (row.state, row.in_turn, row.fence) = (State::Claimed, true, row.fence + 1);
+        }
+        claimed
+    }
+
     /// A call that meets nobody, to its end; with or without `advance_groups` after its commit.
     pub fn run(&self, system: &mut System, call: Call, advances: bool) {
         system.sessions[0].call = Some(call);
@@ -486,12 +499,12 @@ impl Members {
         fence: u8,
     ) -> Result<(), Waits> {
         if statement > 0 {
-            let is_cancelled = system.sessions[session].found && system.rows[job].state == State::Cancelled;
-            if is_cancelled {
-                let in_turn = system.rows[job].in_turn;
-                self.note_end(system, session, job, in_turn);
+            let found = system.sessions[session].found;
+            if found {
+                let had_the_turn = system.committed(job).in_turn;
+                self.note_end(system, session, job, had_the_turn);
             }
-            self.commit(system, session, is_cancelled);
+            self.commit(system, session, found);
             return Ok(());
         }
         system.wait_for(session, job)?;
@@ -499,7 +512,8 @@ impl Members {
             let looks = self.rules.cancelling_is_looked_at;
             system.sessions[session].found = true;
             system.change(session, job, |row| {
-                row.state = if row.cancelling && looks { State::Cancelled } else { State::Ready };
+                row.state = if row.cancelling && looks { State::Cancelled } else { State::Waiting };
+                row.in_turn &= row.state.has_ended();
                 row.cancelling = false;
             });
         }
@@ -703,7 +717,10 @@ impl Members {
                 system.end_batch(session);
             }
         }
-        let gives_away = state.has_ended() || (self.retry_passes && !matches!(state, State::Ready | State::Claimed));
+        let gives_away = match state {
+            State::Scheduled => self.retry_passes,
+            _ => state.has_ended() || state == State::Waiting,
+        };
         if in_turn && gives_away {
             system.note_event(session, 1);
         }
@@ -839,8 +856,8 @@ impl Model for Members {
         let mut system = before.clone();
         match step {
             Step::Claim => {
-                let job = system.claim()?;
-                if system.rows[job].fence > MAX_FENCE {
+                let claimed = self.claim(&mut system, 1);
+                if claimed.is_empty() || system.rows[claimed[0]].fence > MAX_FENCE {
                     return None;
                 }
             }

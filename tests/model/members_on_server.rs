@@ -148,7 +148,7 @@ async fn compare(seed: u64) {
     let fixture = Fixture::with("members", options).await;
     fixture.sql("EXEC [$(schema)].[create_queue] @queue = N'ends'").await;
     fixture.sql("EXEC [$(schema)].[create_batch] @queue = N'ends', @text = N'x'").await;
-    let mut worker = WorkerSession::register(&fixture).await;
+    let worker = WorkerSession::register(&fixture).await;
     let mut session = fixture.session().await;
     let mut system = model.init_states().remove(0);
     let mut job_ids = vec![None; JOBS];
@@ -156,10 +156,21 @@ async fn compare(seed: u64) {
     for _ in 0..80 {
         let due = (0..JOBS).find(|job| system.rows[*job].state == State::Scheduled);
         if random.u8(..3) == 0 {
-            let claimed = worker.claim(1).await;
-            let expected = system.claim().map(|job| job_ids[job].expect("it is there"));
-            assert_eq!(claimed.first().map(|job| job.job_id), expected, "seed {seed}, after {steps:#?}");
-            steps.push("claim".to_string());
+            let run = random.usize(1..=3);
+            let claim = format!(
+                "EXEC [$(schema)].[claim] @queue = N'work', @worker_id = {}, @max = {run}, @at_once = {run}, @run = {run}",
+                literal(&worker.id.to_string())
+            );
+            let rows: Vec<_> = session.try_sql(&claim).await.unwrap().into_iter().flatten().collect();
+            let mut claimed: Vec<i64> = rows.iter().map(|row| number(row, "job_id")).collect();
+            claimed.sort_unstable();
+            let expected = model.claim(&mut system, run);
+            let expected: Vec<i64> = expected.iter().map(|job| job_ids[*job].expect("it is there")).collect();
+            steps.push(format!("claim of {run}"));
+            assert_eq!(claimed, expected, "seed {seed}, after {steps:#?}");
+            if group_limit == 1 && claimed.len() > 1 {
+                assert!(rows.iter().all(|row| number(row, "head_id") == claimed[0]), "seed {seed}, after {steps:#?}");
+            }
         } else if let (Some(job), 0) = (due, random.u8(..4)) {
             let promote =
                 format!("EXEC [$(schema)].[promote_now] @queue = N'work', @job_id = {}", job_ids[job].unwrap());
