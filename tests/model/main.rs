@@ -230,7 +230,7 @@ fn runs_with_a_rule_taken_out_are_caught() {
         (RUNS, runs::Rules { claim_holds_the_count: false, ..RULES }, "claims wait for nobody"),
         (RUNS, runs::Rules { advance_holds_the_count: false, ..RULES }, "turns are counted"),
         (all_in_one, runs::Rules { runs_have_no_gap: false, ..RULES }, PASSED_OVER),
-        (RUNS, runs::Rules { runs_leave_no_job_before: false, ..RULES }, PASSED_OVER),
+        (RUNS, runs::Rules { runs_begin_with_the_first: false, ..RULES }, PASSED_OVER),
         (RUNS, runs::Rules { operators_prevent_runs: false, ..RULES }, PASSED_OVER),
         (RUNS, runs::Rules { given_back_jobs_wait: false, ..RULES }, AT_ONCE),
         (RUNS, runs::Rules { events_have_the_first: false, ..RULES }, PASSED_OVER),
@@ -239,7 +239,7 @@ fn runs_with_a_rule_taken_out_are_caught() {
         (RUNS, runs::Rules { failures_wait_for_running_jobs: false, ..RULES }, AT_ONCE),
         (RUNS, runs::Rules { ends_are_sent_in_order: false, ..RULES }, IN_ORDER),
         (RUNS, runs::Rules { failures_hand_back_what_ran: false, ..RULES }, IN_ORDER),
-        (with_two_faults, runs::Rules { finish_stops_at_lost_jobs: false, ..RULES }, IN_ORDER),
+        (with_two_faults, runs::Rules { later_jobs_go_back_first: false, ..RULES }, IN_ORDER),
     ] {
         is_caught(Runs { rules, ..model }, violated);
     }

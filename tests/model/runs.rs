@@ -26,8 +26,8 @@ pub struct Rules {
     pub advance_holds_the_count: bool,
     /// A run ends before the first waiting job that could not be locked.
     pub runs_have_no_gap: bool,
-    /// A claim takes no run if a job with a lower id than the head waits.
-    pub runs_leave_no_job_before: bool,
+    /// A run also has the waiting jobs before its head, which came after the head got the turn.
+    pub runs_begin_with_the_first: bool,
     /// A claim takes no run while an operator's transaction ends waiting jobs, because it may be rolled back.
     pub operators_prevent_runs: bool,
     /// Released and reaped jobs wait again, without the turn.
@@ -45,8 +45,9 @@ pub struct Rules {
     pub ends_are_sent_in_order: bool,
     /// It also releases jobs behind a failed one that have run already.
     pub failures_hand_back_what_ran: bool,
-    /// `finish` changes no job behind one of the same group in its list that is unfinished and no longer its caller's.
-    pub finish_stops_at_lost_jobs: bool,
+    /// `release` and `reap` give back the later jobs of a run first, or all at once: a call of `finish` that was abandoned,
+    /// or whose worker is lost, then still finds the earlier ones.
+    pub later_jobs_go_back_first: bool,
 }
 
 pub const ALL_RULES: Rules = Rules {
@@ -55,7 +56,7 @@ pub const ALL_RULES: Rules = Rules {
     claim_holds_the_count: true,
     advance_holds_the_count: true,
     runs_have_no_gap: true,
-    runs_leave_no_job_before: true,
+    runs_begin_with_the_first: true,
     operators_prevent_runs: true,
     given_back_jobs_wait: true,
     events_have_the_first: true,
@@ -64,7 +65,7 @@ pub const ALL_RULES: Rules = Rules {
     failures_wait_for_running_jobs: true,
     ends_are_sent_in_order: true,
     failures_hand_back_what_ran: true,
-    finish_stops_at_lost_jobs: true,
+    later_jobs_go_back_first: true,
 };
 
 #[derive(Debug, Clone, Copy)]
@@ -417,19 +418,17 @@ impl Runs {
             }
             1 => {
                 let head = system.sessions[session].rows[0].0;
+                let from = if self.rules.runs_begin_with_the_first { system.group.from } else { head };
                 let waits = |job: &usize| system.rows[*job].state == State::Waiting;
-                let mut next: Vec<usize> = (0..self.jobs).filter(waits).collect();
-                if next.first().is_some_and(|first| *first < head) {
-                    match self.rules.runs_leave_no_job_before {
-                        true => next.clear(),
-                        false => next.retain(|job| *job > head),
-                    }
-                }
+                let mut next: Vec<usize> = (from..self.jobs).filter(waits).collect();
                 next.truncate(self.run - 1);
                 if next.is_empty() {
                     return self.claim(system, session, 3); // without a run
                 }
-                system.sessions[session].committed = system.waiting();
+                // Jobs before `from` have not joined the group yet: nobody has handled their event.
+                let mut committed = system.waiting();
+                committed.retain(|job| *job >= system.group.from);
+                system.sessions[session].committed = committed;
                 system.sessions[session].next = next;
             }
             2 => {
@@ -458,12 +457,16 @@ impl Runs {
                 if self.rules.runs_are_counted {
                     system.group.turns += run.len() as i8;
                 }
+                if self.rules.runs_begin_with_the_first && !run.is_empty() {
+                    system.group.from = last + 1;
+                }
             }
             _ => {
-                let claimed = system.commit(session).rows;
+                let mut claimed = system.commit(session).rows;
                 for (job, _) in &claimed[1..] {
                     system.note_turn(*job);
                 }
+                claimed.sort();
                 let entry = |(job, before): (usize, Row)| Entry {
                     claimed: (job, before.fence + 1),
                     phase: Phase::Held,
@@ -490,9 +493,6 @@ impl Runs {
             }
             for ((job, fence), outcome) in ends {
                 if !system.has((*job, *fence)) {
-                    if !system.rows[*job].state.has_ended() && self.rules.finish_stops_at_lost_jobs {
-                        break;
-                    }
                     continue;
                 }
                 let had_the_turn = system.rows[*job].in_turn;
@@ -556,7 +556,12 @@ impl Runs {
             return Err(Stays);
         }
         let is_found = |claimed: &&Claimed| system.has(**claimed) && !system.is_locked(claimed.0);
-        let found: Vec<Claimed> = jobs.iter().filter(is_found).copied().collect();
+        let mut found: Vec<Claimed> = jobs.iter().filter(is_found).copied().collect();
+        if self.rules.later_jobs_go_back_first {
+            let stays = |claimed: &&Claimed| system.has(**claimed) && !found.contains(claimed);
+            let last = jobs.iter().rfind(stays).copied();
+            found.retain(|claimed| Some(*claimed) > last);
+        }
         for (job, _) in &found {
             let rules = self.rules;
             system.change(session, *job, |row| match rules.given_back_jobs_wait {
@@ -693,9 +698,17 @@ impl Runs {
             let is_over = !is_running(entry);
             entry.goes_back && is_over && !is_under_way(*place)
         };
-        let back: Vec<Claimed> = entries.iter().enumerate().filter(goes_back).map(|(_, entry)| entry.claimed).collect();
+        let mut back: Vec<Claimed> =
+            entries.iter().enumerate().filter(goes_back).map(|(_, entry)| entry.claimed).collect();
+        if self.rules.later_jobs_go_back_first {
+            // (Of a job that has not run, there is no call of `finish`.)
+            let stays = |entry: &&Entry| matches!(entry.phase, Phase::Ran(_)) && !back.contains(&entry.claimed);
+            let last = entries.iter().rfind(stays).map(|entry| entry.claimed);
+            back.retain(|claimed| Some(*claimed) > last);
+        }
         if back.len() > 1 {
-            steps.extend(back.iter().map(|claimed| Step::Call(Call::GiveBack(vec![*claimed]))));
+            let first = if self.rules.later_jobs_go_back_first { back.len() - 1 } else { 0 };
+            steps.extend(back[first..].iter().map(|claimed| Step::Call(Call::GiveBack(vec![*claimed]))));
         }
         if !back.is_empty() {
             steps.push(Step::Call(Call::GiveBack(back)));
