@@ -1,7 +1,7 @@
 -- Keeps other sessions from giving turns in this queue until the transaction ends, by an application lock. Called by
 -- advance_groups, and by operators' procedures before they lock waiting jobs. @granted is 0 if another session kept the
--- lock for @wait_ms. Without @wait_ms (operators), the call waits for LOCK_TIMEOUT and then fails, and also keeps claims
--- from taking waiting jobs (claim_runs, which shares a second lock).
+-- lock for @wait_ms. Without @wait_ms (operators), the call waits for LOCK_TIMEOUT and then fails, and also keeps
+-- claims from taking waiting jobs (claim_runs, which shares a second lock).
 CREATE OR ALTER PROCEDURE [$(schema)].[lock_groups]
     @queue_id int,
     @wait_ms  int,

@@ -1,7 +1,8 @@
--- For claim, in a queue that has had jobs of groups: claims up to @max ready jobs as claim does, and, behind each that
--- has the only turn of its group, a run of the jobs that wait there, up to @run jobs in all. Result: as claim, with a
--- last column head_id: the run's first job, or NULL. A worker must start the jobs of a run in the order of job_id, each
--- after the one before it is done, and finish them in this order.
+-- For claim, while groups of the queue have turns: claims up to @max ready jobs as claim does and, behind each that has
+-- the only turn of its group, a run of the jobs that wait there, up to @run jobs in all. A worker must start the jobs
+-- of a run in the order of job_id, each after the one before it is done, and finish them in this order. Result: as
+-- claim, with two columns more: head_id, by which the jobs of a run belong together (NULL: no run), and group_key, so
+-- that a job with nothing else needs no details.
 --
 -- Each job of a run has a turn, which groups counts. The next turn therefore comes when all of them have finished or
 -- were released, in whatever order and by however many calls.
@@ -12,8 +13,8 @@
 -- A run has no gap, because the order of the group would be lost. It ends before a job that cannot be claimed: one that
 -- must run alone, is too long, or is locked. If NOLOCK shows more waiting jobs than READPAST, one of them is locked or
 -- uncommitted, and the job is claimed without a run. NOLOCK would miss a job whose cancellation or purge may yet be
--- rolled back, so operators' calls exclude runs (lock_groups). The group's row is locked from the check of its only turn
--- until the commit. READPAST, so that a claim does not wait for advance_groups.
+-- rolled back, so operators' calls exclude runs (lock_groups). The group's row is locked from the check of its only
+-- turn until the commit. READPAST, so that a claim does not wait for advance_groups.
 CREATE OR ALTER PROCEDURE [$(schema)].[claim_runs]
     @queue_id     int,
     @worker_id    uniqueidentifier,
@@ -27,15 +28,14 @@ AS
 SET NOCOUNT, XACT_ABORT ON;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @room int = @max, @step int, @at_least smallint = -32768,
     @priority smallint, @mark bigint, @gap_from bigint, @below_to bigint, @below_from bigint, @mark_highest bigint,
-    @mark_lowered bigint, @from_id bigint, @claimed int, @heads int, @behind int,
+    @mark_lowered bigint, @from_id bigint, @claimed int, @heads int, @behind int, @steps int = 0,
     @resource nvarchar(255) = CONCAT(N'$(schema).runs.', @queue_id), @granted int;
-DECLARE @jobs TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, head_id bigint NULL);
+-- The claimed jobs. head_id: NULL for a job without a run. step: the number of the step.
+DECLARE @jobs TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, head_id bigint NULL, step int NOT NULL);
 -- The ready jobs of a step. group_key: NULL for a job that has no run. from_id: where its group's waiting jobs begin.
 DECLARE @ready TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED,
     group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL, from_id bigint NULL);
-DECLARE @next TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, head_id bigint NOT NULL);
-DECLARE @taken TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, head_id bigint NOT NULL);
-DECLARE @gaps TABLE (head_id bigint NOT NULL PRIMARY KEY CLUSTERED, job_id bigint NOT NULL);
+DECLARE @locked TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, head_id bigint NOT NULL);
 DECLARE @counts TABLE (head_id bigint NOT NULL PRIMARY KEY CLUSTERED, jobs int NOT NULL, last_id bigint NOT NULL);
 
 WHILE @room > 0
@@ -77,7 +77,8 @@ BEGIN
         IF @claimed > 0
             SET @lowered = @mark_lowered;
         SET @from_id = (SELECT MAX(job_id) + 1 FROM @ready);
-        INSERT @jobs (job_id) SELECT job_id FROM @ready;
+        SET @steps = @steps + 1;
+        INSERT @jobs (job_id, step) SELECT job_id, 0 FROM @ready;
         DELETE @ready WHERE group_key IS NULL;
 
         SET @granted = -1;
@@ -99,8 +100,8 @@ BEGIN
                 ELSE @run - 1 END;
             IF @behind = 0 AND @heads > 0
                 SET @behind = 1;
-            INSERT @next (job_id, head_id)
-            SELECT TOP (@room) w.job_id, r.job_id
+            INSERT @jobs (job_id, head_id, step)
+            SELECT TOP (@room) w.job_id, r.job_id, @steps
             FROM @ready AS r
             CROSS APPLY (SELECT TOP (@behind) j.job_id
                          FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_waiting))
@@ -110,17 +111,21 @@ BEGIN
             WHERE r.from_id IS NOT NULL
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
             INSERT @counts (head_id, jobs, last_id)
-            SELECT n.head_id, COUNT(*), MAX(n.job_id) FROM @next AS n GROUP BY n.head_id;
-            DELETE n
+            SELECT c.head_id, COUNT(*), MAX(c.job_id) FROM @jobs AS c WHERE c.step = @steps GROUP BY c.head_id;
+            UPDATE c
+            SET jobs = 0
             FROM @counts AS c
             INNER JOIN @ready AS r ON r.job_id = c.head_id
-            INNER JOIN @next AS n ON n.head_id = c.head_id
             WHERE c.jobs <> (SELECT COUNT(*) FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_waiting))
                              WHERE j.queue_id = @queue_id AND j.group_key = r.group_key AND j.state = 6
                                  AND j.job_id >= r.from_id AND j.job_id <= c.last_id)
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
-            DELETE @counts;
-            SET @behind = (SELECT COUNT(*) FROM @next);
+            IF @@ROWCOUNT > 0
+            BEGIN
+                DELETE j FROM @counts AS c INNER JOIN @jobs AS j ON j.head_id = c.head_id WHERE c.jobs = 0;
+                DELETE @counts WHERE jobs = 0;
+            END;
+            SET @behind = ISNULL((SELECT SUM(jobs) FROM @counts), 0);
         END;
         ELSE
             SET @behind = 0;
@@ -130,34 +135,44 @@ BEGIN
             UPDATE j
             SET state = 2, in_turn = 1, fence = j.fence % 2147483647 + 1, attempt = j.attempt + 1,
                 worker_id = @worker_id, claimed_at = @now, due_at = @now
-            OUTPUT inserted.job_id, n.head_id INTO @taken (job_id, head_id)
-            FROM @next AS n
+            FROM @jobs AS c
             INNER LOOP JOIN [$(schema)].[jobs] AS j
                 WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
-                ON j.job_id = n.job_id
-            WHERE j.state = 6 AND j.alone = 0 AND DATALENGTH(j.payload) <= @max_payload_bytes
+                ON j.job_id = c.job_id
+            WHERE c.step = @steps AND j.state = 6 AND j.alone = 0 AND DATALENGTH(j.payload) <= @max_payload_bytes
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
             IF @@ROWCOUNT < @behind
             BEGIN
-                INSERT @gaps (head_id, job_id)
-                SELECT n.head_id, MIN(n.job_id)
-                FROM @next AS n
-                WHERE NOT EXISTS (SELECT 1 FROM @taken AS t WHERE t.job_id = n.job_id)
-                GROUP BY n.head_id;
+                -- Some could not be claimed. Returns those behind them.
+                INSERT @locked (job_id, head_id)
+                SELECT c.job_id, c.head_id
+                FROM @jobs AS c
+                WHERE c.step = @steps
+                    AND NOT EXISTS (SELECT 1
+                                    FROM [$(schema)].[jobs] AS j
+                                        WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
+                                    WHERE j.job_id = c.job_id AND j.state = 2 AND j.worker_id = @worker_id)
+                OPTION (MAXDOP 1, KEEPFIXED PLAN);
                 UPDATE j
                 SET state = 6, in_turn = NULL, attempt = j.attempt - 1
-                FROM @gaps AS g
-                INNER JOIN @taken AS t ON t.head_id = g.head_id
-                INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk))
-                    ON j.job_id = t.job_id
-                WHERE t.job_id > g.job_id
+                FROM @jobs AS c
+                INNER LOOP JOIN [$(schema)].[jobs] AS j
+                    WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
+                    ON j.job_id = c.job_id
+                WHERE c.step = @steps AND j.state = 2 AND j.worker_id = @worker_id
+                    AND EXISTS (SELECT 1 FROM @locked AS l WHERE l.head_id = c.head_id AND l.job_id < c.job_id)
                 OPTION (MAXDOP 1, KEEPFIXED PLAN);
-                DELETE t FROM @taken AS t INNER JOIN @gaps AS g ON g.head_id = t.head_id WHERE t.job_id > g.job_id;
-                DELETE @gaps;
+                DELETE c
+                FROM @jobs AS c
+                WHERE c.step = @steps
+                    AND EXISTS (SELECT 1 FROM @locked AS l WHERE l.head_id = c.head_id AND l.job_id <= c.job_id);
+                DELETE @locked;
+                DELETE @counts;
+                INSERT @counts (head_id, jobs, last_id)
+                SELECT c.head_id, COUNT(*), MAX(c.job_id) FROM @jobs AS c WHERE c.step = @steps GROUP BY c.head_id;
+                SET @behind = ISNULL((SELECT SUM(jobs) FROM @counts), 0);
             END;
 
-            INSERT @counts (head_id, jobs, last_id)
-            SELECT t.head_id, COUNT(*), MAX(t.job_id) FROM @taken AS t GROUP BY t.head_id;
             UPDATE g
             SET in_turn = g.in_turn + c.jobs, from_id = c.last_id + 1
             FROM @ready AS r
@@ -167,15 +182,13 @@ BEGIN
             WHERE g.queue_id = @queue_id
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
             UPDATE j SET head_id = c.head_id FROM @counts AS c INNER JOIN @jobs AS j ON j.job_id = c.head_id;
-            INSERT @jobs (job_id, head_id) SELECT job_id, head_id FROM @taken;
-            SET @behind = @@ROWCOUNT;
             SET @room = @room - @behind;
-            DELETE @next;
-            DELETE @taken;
-            DELETE @counts;
         END;
         COMMIT TRANSACTION;
+        IF @room = 0
+            BREAK;
         DELETE @ready;
+        DELETE @counts;
         IF @claimed < @step
             BREAK;
         SET @step = @room * @claimed / (@claimed + @behind) + 1;
@@ -189,7 +202,10 @@ SELECT j.job_id, j.fence, j.attempt, COALESCE(j.max_attempts, @max_attempts) AS 
        DATEDIFF_BIG(MILLISECOND, j.due_at, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, j.enqueued_at, @now) AS age_ms,
        j.kind, CASE WHEN DATALENGTH(j.payload) <= @max_payload_bytes THEN j.payload_utf16 END AS payload_utf16,
        CASE WHEN DATALENGTH(j.payload) <= @max_payload_bytes THEN j.payload
-           ELSE CAST(DATALENGTH(j.payload) AS binary(8)) END AS payload, j.details, c.head_id
+           ELSE CAST(DATALENGTH(j.payload) AS binary(8)) END AS payload,
+       CASE WHEN j.dedup_key IS NOT NULL OR j.correlation_id IS NOT NULL OR j.time_limit_ms IS NOT NULL
+           OR j.checkpointed = 1 OR j.headers IS NOT NULL OR j.batch_id IS NOT NULL THEN j.details END AS details,
+       c.head_id, j.group_key
 FROM @jobs AS c
 INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
     ON j.job_id = c.job_id

@@ -4,14 +4,14 @@
 -- priority, waited_ms (since due), age_ms (since enqueued), kind, payload_utf16, payload, details. details is a JSON
 -- object with dedup_key, correlation_id, time_limit_ms, checkpointed (checkpoints returns one), headers, batch_id and
 -- group_key, or NULL if the job has none of them. (Separate columns would slow down every job.) Later versions add
--- columns at the end, and members to details. Claims of groups (@run above 1) have one more: head_id, the first job of
--- the run to which the job belongs, or NULL (claim_runs). A payload longer than @max_payload_bytes is withheld: payload_utf16 is
--- NULL, and payload is the length as eight bytes, the highest first. The job is claimed anyway. Release it and the jobs
--- behind it, and claim again with a higher limit. Return status, a sum of bits: 1 if a job is waiting that must run
--- alone (see reap); 2 if max_running kept jobs back, 4 if the rate did (claim_limited). With @alone = 1, a job that
--- must run alone is claimed first, and no other job with it. With delivery at_most_once, the claim deletes the rows:
--- fence is 0, and there is nothing to finish. A job with a withheld payload is then not deleted, and neither are the
--- jobs behind it. If it is the first job, its row is returned without a claim.
+-- columns at the end, and members to details. With @run above 1, there may be two more columns (claim_runs). A payload
+-- longer than @max_payload_bytes is withheld: payload_utf16 is NULL, and payload is the length as eight bytes, the
+-- highest first. The job is claimed anyway. Release it and the jobs behind it, and claim again with a higher limit.
+-- Return status, a sum of bits: 1 if a job is waiting that must run alone (see reap); 2 if max_running kept jobs back,
+-- 4 if the rate did (claim_limited). With @alone = 1, a job that must run alone is claimed first, and no other job with
+-- it. With delivery at_most_once, the claim deletes the rows: fence is 0, and there is nothing to finish. A job with a
+-- withheld payload is then not deleted, and neither are the jobs behind it. If it is the first job, its row is returned
+-- without a claim.
 --
 -- Hints: ROWLOCK, because READPAST does not skip page locks. UPDLOCK, so that two claims never read the same row.
 -- READPAST, so that claims do not wait. READCOMMITTEDLOCK, because READPAST requires it under READ_COMMITTED_SNAPSHOT.
@@ -44,8 +44,9 @@ SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @is_lifo bit, @delivery varchar(13), @max_attempts int,
     @paused bit, @is_limited bit, @group_limit int, @has_sink bit,
     @alone_waits bit = 0, @status int, @room int = @max,
-    @at_least smallint = -32768, @priority smallint, @mark bigint, @gap_from bigint, @below_to bigint, @below_from bigint, @mark_highest bigint,
-    @mark_lowered bigint, @from_id bigint, @end_id bigint, @part tinyint, @claimed int, @is_over bit;
+    @at_least smallint = -32768, @priority smallint, @mark bigint, @gap_from bigint, @below_to bigint,
+    @below_from bigint, @mark_highest bigint, @mark_lowered bigint, @from_id bigint, @end_id bigint, @part tinyint,
+    @claimed int, @is_over bit;
 
 SELECT @queue_id = queue_id, @is_lifo = CASE claim_order WHEN 'lifo' THEN 1 ELSE 0 END, @delivery = delivery,
        @max_attempts = max_attempts, @paused = paused, @group_limit = group_limit,

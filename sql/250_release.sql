@@ -1,7 +1,7 @@
 -- Returns claimed jobs to the queue that were not started, or that a planned stop interrupted. They are ready at once,
 -- and the attempt is not counted. Jobs of groups give back their turns and wait for the next ones, which go to the
--- earliest job again: so the jobs of a run keep their order, however many calls return them. Jobs whose cancellation was
--- requested are cancelled. Result: job_id of each job that this worker no longer held under this fence.
+-- earliest job again: so the jobs of a run keep their order, however many calls return them. Jobs whose cancellation
+-- was requested are cancelled. Result: job_id of each job that this worker no longer held under this fence.
 CREATE OR ALTER PROCEDURE [$(schema)].[release]
     @worker_id uniqueidentifier,
     @jobs      [$(schema)].[job_list] READONLY

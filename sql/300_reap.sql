@@ -1,7 +1,7 @@
 -- Marks up to @max workers of a queue as lost if their lease has expired, and returns up to @max jobs of lost workers
 -- to the queue. A job with attempts left becomes ready or, in a group, waits for its turn again; any other job becomes
--- dead. A job whose cancellation was requested is cancelled. Results: workers_lost, jobs_ready, jobs_dead; then worker_id and name of each worker marked
--- lost.
+-- dead. A job whose cancellation was requested is cancelled. Results: workers_lost, jobs_ready, jobs_dead; then
+-- worker_id and name of each worker marked lost.
 --
 -- The attempt counts, because otherwise a job that kills its process would run for ever. It is unknown which of the
 -- worker's jobs has killed it. Before its last attempt, a job of a lost worker must therefore run alone: only a worker

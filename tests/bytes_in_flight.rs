@@ -38,9 +38,12 @@ async fn claims_of_large_jobs_are_as_large_as_memory_allows() {
     const LIMIT: usize = 4 << 20;
     const FIT: usize = LIMIT / JOB;
     let mut fixture = Fixture::new("large_jobs").await;
-    fixture.queue.enqueue_many(&(0..60).map(|_| NewJob::bytes(vec![b' '; JOB])).collect::<Vec<_>>()).await.unwrap();
     fixture.config.metrics.listen = "127.0.0.1:0".to_string();
+    // The metrics of this process have the queues of all tests.
+    fixture.config.queue.name = "large jobs".to_string();
     let queue = Queue::connect(&fixture.config).await.unwrap();
+    queue.admin().create(QueueOptions::default()).await.unwrap();
+    queue.enqueue_many(&(0..60).map(|_| NewJob::bytes(vec![b' '; JOB])).collect::<Vec<_>>()).await.unwrap();
     let config = changed(WorkerConfig::default(), |worker| {
         worker.threads = 2;
         worker.buffer = 500;
@@ -67,7 +70,8 @@ async fn claims_of_large_jobs_are_as_large_as_memory_allows() {
     assert_eq!(most.load(Ordering::Relaxed), FIT * JOB);
     let (_, text) = get(queue.metrics_address().unwrap(), "/metrics").await;
     let claims = |suffix: &str| {
-        let line = text.lines().find(|line| line.starts_with("readpast_claim_batch_jobs") && line.contains(suffix));
+        let is_of_queue = |line: &&str| line.starts_with("readpast_claim_batch_jobs") && line.contains("large jobs");
+        let line = text.lines().filter(is_of_queue).find(|line| line.contains(suffix));
         line.unwrap().rsplit(' ').next().unwrap().parse::<u64>().unwrap()
     };
     assert_eq!(claims(&format!("le=\"{FIT}\"")), claims("_count"), "{text}");

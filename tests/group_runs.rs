@@ -365,9 +365,9 @@ async fn a_worker_that_stops_hands_back_the_rest_of_its_runs() {
     stop.stop();
     drop(open);
     let stats = worker.run().await.unwrap().stats;
-    assert_eq!(stats.done, 121);
+    assert_eq!(stats.done as usize, seen.starts().len());
     let counts = fixture.queue.admin().stats(None).await.unwrap();
-    assert_eq!((counts.ready, counts.waiting, counts.claimed), (1, 78, 0));
+    assert_eq!((counts.ready, counts.waiting, counts.claimed), (1, 199 - stats.done, 0));
     let next = fixture.queue.admin().list(&JobState::Ready.into(), None, 10).await.unwrap().jobs;
     assert_eq!((next[0].attempt, next.len()), (0, 1));
     fixture.remove().await;

@@ -25,11 +25,14 @@ pub async fn measure(report: &mut Report, sizes: &Sizes) {
         Shape { name: "1,000 keys", jobs: backlog, keys: 1_000, least: 0.6 },
         Shape { name: "keys of ten jobs", jobs: backlog, keys: backlog / 10, least: 0.4 },
     ];
-    let (mut plain, mut shares, mut rates) = (Vec::new(), vec![Vec::new(); 3], vec![Vec::new(); 3]);
+    let (mut plain, mut shares, mut rates, mut costs) =
+        (Vec::new(), vec![Vec::new(); 3], vec![Vec::new(); 3], vec![Vec::new(); 3]);
     for _ in 0..sizes.rounds {
         let queue = bench.new_queue("plain").await;
         fill(&queue, backlog).await;
-        let rate = bench.run_worker(&queue, &config, Work::NONE, sizes.no_op_jobs).await.rate();
+        let run = bench.run_worker(&queue, &config, Work::NONE, sizes.no_op_jobs).await;
+        let rate = run.rate();
+        let cost = run.client_us_per_job() + run.server_us_per_job();
         queue.admin().delete(true).await.expect("the queue is deleted");
         plain.push(rate);
         for (place, shape) in shapes.iter().enumerate() {
@@ -40,13 +43,16 @@ pub async fn measure(report: &mut Report, sizes: &Sizes) {
             queue.admin().delete(true).await.expect("the queue is deleted");
             rates[place].push(run.rate());
             shares[place].push(run.rate() / rate);
+            costs[place].push(cost / (run.client_us_per_job() + run.server_us_per_job()));
         }
     }
     report.add("no-op jobs without groups", "jobs/s", None, plain);
-    for ((shape, rates), shares) in shapes.iter().zip(rates).zip(shares) {
+    for (((shape, rates), shares), costs) in shapes.iter().zip(rates).zip(shares).zip(costs) {
         report.add(&format!("no-op jobs of {}", shape.name), "jobs/s", None, rates);
         let measure = format!("no-op jobs of {} / without groups", shape.name);
         report.add(&measure, "times", Some(Target::AtLeast(shape.least)), shares);
+        // On a busy machine, this tells more than the rates.
+        report.add(&format!("CPU of a job without groups / of {}", shape.name), "times", None, costs);
     }
     bench.uninstall().await;
 }

@@ -12,6 +12,7 @@ mod schedule;
 mod trace_context;
 
 pub(crate) use headers::{Headers, read_headers};
+pub(crate) use job::Details;
 pub use job::Job;
 pub use job_state::JobState;
 pub use new_batch::{BatchEnd, BatchRow, NewBatch, SealedBatch};

@@ -7,7 +7,7 @@ use tiberius::Command;
 use crate::connection::{AnswerSizeLimit, Columns, Session, all_rows, int, into_rows, job_rows, table_type};
 use crate::error::Error;
 use crate::id::{Fence, JobId, WorkerId};
-use crate::job::{Job, MAX_TABLE_VALUE_BYTES};
+use crate::job::{Details, Job, MAX_TABLE_VALUE_BYTES};
 
 /// The parameters of a claim.
 #[derive(Debug, Clone, Copy)]
@@ -300,11 +300,17 @@ fn read_job(
             return Ok(Ok((job, None)));
         }
     }
-    let Some(details) = row.optional::<String>("details")? else { return Ok(Ok((job, None))) };
+    let details = row.optional::<String>("details")?;
+    let is_over = row.is_over();
+    let head = if is_over { None } else { row.optional("head_id")?.map(JobId) };
+    let group_key: Option<String> = if is_over { None } else { row.optional("group_key")? };
+    let Some(details) = details else {
+        job.details = group_key.map(|key| Box::new(Details { group_key: Some(key), ..Details::default() }));
+        return Ok(Ok((job, head)));
+    };
     Ok(match serde_json::from_str(&details) {
         Ok(details) => {
             job.details = Some(Box::new(details));
-            let head = if row.is_over() { None } else { row.optional("head_id")?.map(JobId) };
             Ok((job, head))
         }
         Err(error) => Err(UnreadableJob {

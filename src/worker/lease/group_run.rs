@@ -9,6 +9,8 @@
 //! is sent only in the same call as the earlier ones of its run, or after it. If a result cannot be confirmed in its
 //! place, because another transaction locks its row or a sink that the queue has just got rejects it, the run is broken:
 //! the later jobs are released, whether they have run or not.
+//!
+//! The rules stand in tests/model/runs.rs, where each is seen to be needed.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -218,7 +218,9 @@ async fn give_back(
     registration: &Registration,
     given_back: &mut usize,
 ) -> Result<(), Error> {
-    let held = registration.not_failed();
+    let mut held = registration.not_failed();
+    // Later jobs first: a finish that was abandoned may still take effect, and then on the earlier jobs of a run.
+    held.sort_unstable_by_key(|(job_id, _)| std::cmp::Reverse(*job_id));
     let mut lists: VecDeque<&[(JobId, Fence)]> = held.chunks(BATCH).collect();
     while let Some(jobs) = lists.pop_front() {
         let mut pauses = pauses();
