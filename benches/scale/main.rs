@@ -22,7 +22,7 @@ mod world;
 
 /// The part of `src/sync_primitives.rs` that the included files use.
 mod sync_primitives {
-    pub(crate) use std::sync::atomic::{AtomicUsize, Ordering};
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 }
 
 // Under this name the worker's own files have it.
