@@ -363,5 +363,5 @@ pub(crate) fn read_for_test(payload: Vec<u8>) -> Job {
         ColumnData::Binary(Some(payload.into())),
         ColumnData::String(None),
     ]);
-    read_job(row, &mut HashMap::new()).expect("the columns are those of a claim").expect("its details are readable")
+    read_job(row, &mut HashMap::new()).expect("the columns are those of a claim").expect("its details are readable").0
 }

@@ -340,8 +340,12 @@ mod tests {
         let address = payload.as_ptr() as usize;
         let claimed = HeldJob::claimed(&registration, &state.in_flight, vec![read_for_test(payload)]);
         let claimed_at = Instant::now();
-        executor
-            .submit(claimed.into_iter().map(|(job, held)| Claimed { job, held, claimed_at, permit: None }).collect());
+        executor.submit(
+            claimed
+                .into_iter()
+                .map(|(job, held)| Claimed { job, held, claimed_at, permit: None, behind: None })
+                .collect(),
+        );
         assert_eq!(seen.recv().unwrap(), address);
     }
 
