@@ -190,7 +190,7 @@ impl JobStarter {
         let run = behind.as_ref().map(|behind| behind.run.clone());
         self.finisher.send(Ended::Ran(Ran { finish, enqueued_at, by_handler, frees_turn, run, held }));
         if let Some(behind) = behind {
-            if goes_on { self.go_on(behind, claimed_at) } else { self.give_back_run(behind) }
+            if goes_on { self.go_on(behind, claimed_at) } else { self.give_back_run(*behind) }
         }
         ended_at
     }
@@ -198,7 +198,7 @@ impl JobStarter {
     /// Puts the next job of a run behind the other jobs that wait for a thread.
     fn go_on(&self, mut behind: Box<Behind>, claimed_at: Instant) {
         if behind.run.is_broken() {
-            return self.give_back_run(behind);
+            return self.give_back_run(*behind);
         }
         if let Some((job, mut held)) = behind.jobs.pop_front() {
             held.is_next();
@@ -215,10 +215,10 @@ impl JobStarter {
         let Claimed { job, held, permit, behind, .. } = claimed;
         drop(permit);
         self.give_back_job(job, held);
-        behind.into_iter().for_each(|behind| self.give_back_run(behind));
+        behind.into_iter().for_each(|behind| self.give_back_run(*behind));
     }
 
-    fn give_back_run(&self, mut behind: Box<Behind>) {
+    fn give_back_run(&self, mut behind: Behind) {
         std::mem::take(&mut behind.jobs).into_iter().for_each(|(job, held)| self.give_back_job(job, held));
     }
 
@@ -248,7 +248,7 @@ impl JobStarter {
         let finish = Finish { job_id, fence, attempt, kind: None, outcome, run: Duration::ZERO };
         let ran = Ran { finish, enqueued_at: claimed_at, by_handler: false, frees_turn, run, held };
         self.finisher.send(Ended::Ran(ran));
-        behind.into_iter().for_each(|behind| self.give_back_run(behind));
+        behind.into_iter().for_each(|behind| self.give_back_run(*behind));
     }
 
     fn drop_lost(&self, claimed: Claimed) {
