@@ -3,11 +3,11 @@
 --
 -- Only one session of a queue at a time does this, with up to 1,000 turns per transaction. If another session keeps the
 -- application lock for @wait_ms, or inside a caller's transaction, the call does nothing, and the next promote gives
--- the turns within about a second. The call waits for no other lock: locked events and jobs are not committed, and
--- their sessions call this procedure again. Operators' calls lock committed waiting jobs, and a group's next job could
--- then be skipped, so they take the application lock first (lock_groups). A mere check for such jobs locks them only
--- briefly, and they get their turn with the next call. The call never fails, because its caller's work is committed.
--- promote passes @error on to the worker.
+-- the turns within about a second. The call waits for no other lock but briefly for claims (claim_runs): locked events
+-- and jobs are not committed, and their sessions call this procedure again. Operators' calls lock committed waiting
+-- jobs, and a group's next job could then be skipped, so they take the application lock first (lock_groups). A mere
+-- check for such jobs locks them only briefly, and they get their turn with the next call. The call never fails,
+-- because its caller's work is committed. promote passes @error on to the worker.
 CREATE OR ALTER PROCEDURE [$(schema)].[advance_groups]
     @queue_id int,
     @wait_ms  int            = 200,  -- how long to wait for the application lock
@@ -19,7 +19,7 @@ SET XACT_ABORT ON;  -- a client that abandons the call must not leave the lock b
 SET LOCK_TIMEOUT 1000;
 IF @@TRANCOUNT > 0
     RETURN;
-DECLARE @limit int, @most int, @granted bit, @is_full bit = 1, @first_ready bigint, @events_from bigint,
+DECLARE @limit int, @locked int, @most int, @granted bit, @is_full bit = 1, @first_ready bigint, @events_from bigint,
     @last_event bigint, @next_event bigint;
 DECLARE @events TABLE (event_id bigint NOT NULL, group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL,
     ended int NOT NULL, job_id bigint NULL);
@@ -70,13 +70,21 @@ BEGIN TRY
             SELECT e.group_key, 1, -SUM(e.ended),
                 NULLIF(MIN(ISNULL(e.job_id, 9223372036854775807)), 9223372036854775807)
             FROM @events AS e GROUP BY e.group_key;
+            -- Locks the groups, in order, so that no claim adds turns (claim_runs) until they are written below.
+            SELECT @locked = g.in_turn
+            FROM @groups AS k
+            INNER LOOP JOIN [$(schema)].[groups] AS g
+                WITH (ROWLOCK, UPDLOCK, FORCESEEK (groups_pk (queue_id, group_key)))
+                ON g.group_key = k.group_key
+            WHERE g.queue_id = @queue_id
+            ORDER BY k.group_key  -- keeps the order of the join
+            OPTION (MAXDOP 1, KEEPFIXED PLAN);
             UPDATE k
             SET is_new = 0, in_turn = g.in_turn + k.in_turn,
                 from_id = CASE WHEN k.from_id < g.from_id THEN k.from_id ELSE g.from_id END
             FROM @groups AS k
-            -- UPDLOCK, so that no claim adds turns (claim_runs) until they are written below.
             INNER LOOP JOIN [$(schema)].[groups] AS g
-                WITH (ROWLOCK, UPDLOCK, FORCESEEK (groups_pk (queue_id, group_key)))
+                WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (groups_pk (queue_id, group_key)))
                 ON g.group_key = k.group_key
             WHERE g.queue_id = @queue_id
             OPTION (MAXDOP 1, KEEPFIXED PLAN);

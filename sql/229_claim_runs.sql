@@ -8,7 +8,9 @@
 -- were released, in whatever order and by however many calls.
 --
 -- The first step claims @at_once ready jobs, as many as the worker runs at once, and lets their runs fill the rest of
--- @max. If they are too short for that, the next step claims as many ready jobs as would have filled it.
+-- @max. If they are too short for that, the next step claims as many ready jobs as would have filled it. A job that was
+-- tried before has no run: if it kills its worker, the jobs behind it lose no attempt. Each step is committed, so after
+-- an error there may be claimed jobs that were not returned (recover).
 --
 -- A run has no gap, because the order of the group would be lost. It ends before a job that cannot be claimed: one that
 -- must run alone, is too long, or is locked. If NOLOCK shows more waiting jobs than READPAST, one of them is locked or
@@ -30,8 +32,10 @@ DECLARE @now datetime2(3) = SYSUTCDATETIME(), @room int = @max, @step int, @at_l
     @priority smallint, @mark bigint, @gap_from bigint, @below_to bigint, @below_from bigint, @mark_highest bigint,
     @mark_lowered bigint, @from_id bigint, @claimed int, @heads int, @behind int, @steps int = 0,
     @resource nvarchar(255) = CONCAT(N'$(schema).runs.', @queue_id), @granted int;
--- The claimed jobs. head_id: NULL for a job without a run. step: the number of the step.
-DECLARE @jobs TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, head_id bigint NULL, step int NOT NULL);
+-- The claimed jobs. head_id: NULL for a job without a run. step: when its run was claimed. priority: from which it was
+-- claimed; it may be changed before the rows are read.
+DECLARE @jobs TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, head_id bigint NULL, step int NOT NULL,
+    priority smallint NULL);
 -- The ready jobs of a step. group_key: NULL for a job that has no run. from_id: where its group's waiting jobs begin.
 DECLARE @ready TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED,
     group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL, from_id bigint NULL);
@@ -69,7 +73,8 @@ BEGIN
         UPDATE next_jobs
         SET state = 2, fence = fence % 2147483647 + 1, attempt = attempt + 1, worker_id = @worker_id, claimed_at = @now
         OUTPUT inserted.job_id,
-            CASE WHEN DATALENGTH(inserted.payload) <= @max_payload_bytes THEN inserted.group_key END
+            CASE WHEN inserted.attempt = 1 AND DATALENGTH(inserted.payload) <= @max_payload_bytes
+                THEN inserted.group_key END
         INTO @ready (job_id, group_key)
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
         SET @claimed = @@ROWCOUNT;
@@ -78,8 +83,15 @@ BEGIN
             SET @lowered = @mark_lowered;
         SET @from_id = (SELECT MAX(job_id) + 1 FROM @ready);
         SET @steps = @steps + 1;
-        INSERT @jobs (job_id, step) SELECT job_id, 0 FROM @ready;
-        DELETE @ready WHERE group_key IS NULL;
+        INSERT @jobs (job_id, step, priority) SELECT job_id, 0, @priority FROM @ready;
+        -- No run where nothing waits, or others have turns. Checked again below, under a lock.
+        DELETE r
+        FROM @ready AS r
+        WHERE NOT EXISTS (SELECT 1
+                          FROM [$(schema)].[groups] AS g WITH (NOLOCK, FORCESEEK (groups_pk (queue_id, group_key)))
+                          WHERE g.queue_id = @queue_id AND g.group_key = r.group_key AND g.in_turn = 1
+                              AND g.from_id < 9223372036854775807)
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
         SET @granted = -1;
         IF @room > 0 AND EXISTS (SELECT 1 FROM @ready)
@@ -95,7 +107,7 @@ BEGIN
                 ON g.group_key = r.group_key
             WHERE g.queue_id = @queue_id AND g.in_turn = 1
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
-            SET @heads = (SELECT COUNT(from_id) FROM @ready);
+            SET @heads = (SELECT COUNT(*) FROM @ready WHERE from_id IS NOT NULL);
             SET @behind = CASE WHEN @heads = 0 THEN 0 WHEN @room / @heads < @run - 1 THEN @room / @heads
                 ELSE @run - 1 END;
             IF @behind = 0 AND @heads > 0
@@ -104,7 +116,9 @@ BEGIN
             SELECT TOP (@room) w.job_id, r.job_id, @steps
             FROM @ready AS r
             CROSS APPLY (SELECT TOP (@behind) j.job_id
-                         FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_waiting))
+                         FROM [$(schema)].[jobs] AS j
+                             WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK,
+                                   FORCESEEK (jobs_waiting (queue_id, group_key, job_id)))
                          WHERE j.queue_id = @queue_id AND j.group_key = r.group_key AND j.state = 6
                              AND j.job_id >= r.from_id
                          ORDER BY j.job_id) AS w
@@ -116,9 +130,14 @@ BEGIN
             SET jobs = 0
             FROM @counts AS c
             INNER JOIN @ready AS r ON r.job_id = c.head_id
-            WHERE c.jobs <> (SELECT COUNT(*) FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_waiting))
-                             WHERE j.queue_id = @queue_id AND j.group_key = r.group_key AND j.state = 6
-                                 AND j.job_id >= r.from_id AND j.job_id <= c.last_id)
+            -- TOP keeps the seek: the count cannot become one scan of all groups.
+            WHERE c.jobs <> (SELECT COUNT(*)
+                             FROM (SELECT TOP (1001) j.job_id
+                                   FROM [$(schema)].[jobs] AS j
+                                       WITH (NOLOCK, FORCESEEK (jobs_waiting (queue_id, group_key, job_id)))
+                                   WHERE j.queue_id = @queue_id AND j.group_key = r.group_key AND j.state = 6
+                                       AND j.job_id >= r.from_id AND j.job_id <= c.last_id
+                                   ORDER BY j.job_id) AS w)
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
             IF @@ROWCOUNT > 0
             BEGIN
@@ -198,8 +217,9 @@ BEGIN
     SET @at_least = @priority + 1;
 END;
 
-SELECT j.job_id, j.fence, j.attempt, COALESCE(j.max_attempts, @max_attempts) AS max_attempts, j.priority,
-       DATEDIFF_BIG(MILLISECOND, j.due_at, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, j.enqueued_at, @now) AS age_ms,
+SELECT j.job_id, j.fence, j.attempt, COALESCE(j.max_attempts, @max_attempts) AS max_attempts,
+       COALESCE(c.priority, j.priority) AS priority, DATEDIFF_BIG(MILLISECOND, j.due_at, @now) AS waited_ms,
+       DATEDIFF_BIG(MILLISECOND, j.enqueued_at, @now) AS age_ms,
        j.kind, CASE WHEN DATALENGTH(j.payload) <= @max_payload_bytes THEN j.payload_utf16 END AS payload_utf16,
        CASE WHEN DATALENGTH(j.payload) <= @max_payload_bytes THEN j.payload
            ELSE CAST(DATALENGTH(j.payload) AS binary(8)) END AS payload,

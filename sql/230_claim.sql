@@ -4,14 +4,14 @@
 -- priority, waited_ms (since due), age_ms (since enqueued), kind, payload_utf16, payload, details. details is a JSON
 -- object with dedup_key, correlation_id, time_limit_ms, checkpointed (checkpoints returns one), headers, batch_id and
 -- group_key, or NULL if the job has none of them. (Separate columns would slow down every job.) Later versions add
--- columns at the end, and members to details. With @run above 1, there may be two more columns (claim_runs). A payload
--- longer than @max_payload_bytes is withheld: payload_utf16 is NULL, and payload is the length as eight bytes, the
--- highest first. The job is claimed anyway. Release it and the jobs behind it, and claim again with a higher limit.
--- Return status, a sum of bits: 1 if a job is waiting that must run alone (see reap); 2 if max_running kept jobs back,
--- 4 if the rate did (claim_limited). With @alone = 1, a job that must run alone is claimed first, and no other job with
--- it. With delivery at_most_once, the claim deletes the rows: fence is 0, and there is nothing to finish. A job with a
--- withheld payload is then not deleted, and neither are the jobs behind it. If it is the first job, its row is returned
--- without a claim.
+-- members to details. With @run above 1, there may be two more columns, head_id and group_key (claim_runs); columns
+-- that later versions add come after these. A payload longer than @max_payload_bytes is withheld: payload_utf16 is
+-- NULL, and payload is the length as eight bytes, the highest first. The job is claimed anyway. Release it and the jobs
+-- behind it, and claim again with a higher limit. Return status, a sum of bits: 1 if a job is waiting that must run
+-- alone (see reap); 2 if max_running kept jobs back, 4 if the rate did (claim_limited). With @alone = 1, a job that
+-- must run alone is claimed first, and no other job with it. With delivery at_most_once, the claim deletes the rows:
+-- fence is 0, and there is nothing to finish. A job with a withheld payload is then not deleted, and neither are the
+-- jobs behind it. If it is the first job, its row is returned without a claim.
 --
 -- Hints: ROWLOCK, because READPAST does not skip page locks. UPDLOCK, so that two claims never read the same row.
 -- READPAST, so that claims do not wait. READCOMMITTEDLOCK, because READPAST requires it under READ_COMMITTED_SNAPSHOT.
@@ -29,7 +29,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[claim]
     @alone         bit = 0, -- 1: the worker holds no job, and would run no other beside a job that must run alone
     @max_payload_bytes bigint = NULL, -- longer payloads are withheld; NULL: no limit
     @passes        bit = 0, -- 1: the worker runs the jobs behind a withheld payload, so the rate counts them
-    @at_once       int = 1, -- how many jobs the worker runs at the same time, at least 1
+    @at_once       int = 1, -- how many ready jobs it takes before further jobs of their groups, at least 1
     @run           int = 1, -- how many jobs of a group it takes at once, to run them in order (claim_runs)
     -- From the previous claim, to keep claims cheap: its last priority, the highest id there and, in a lifo queue,
     -- the lowest, and the values of @lowered and @highest.
@@ -57,6 +57,8 @@ IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
 IF @max IS NULL OR @max < 1 OR @max > 1000
     EXEC [$(schema)].[refuse] N'max', @max, N'1 to 1000';
+IF @at_once IS NULL OR @at_once < 1
+    EXEC [$(schema)].[refuse] N'at_once', @at_once, N'1 or more';
 SET @max_payload_bytes = ISNULL(@max_payload_bytes, 9223372036854775807);
 -- Keeps no lock on the worker's row, so that a claim does not block the worker's heartbeat. If the worker is marked
 -- lost right after this check, a later reap finds its jobs.
@@ -95,7 +97,7 @@ BEGIN
 END;
 
 -- Not in a caller's transaction, which would keep other sessions from giving turns.
-IF @run > 1 AND @is_lifo = 0 AND @group_limit = 1 AND @has_sink = 0 AND @@TRANCOUNT = 0
+IF @run > 1 AND @is_lifo = 0 AND @group_limit = 1 AND @has_sink = 0 AND @delivery = 'at_least_once' AND @@TRANCOUNT = 0
     AND EXISTS (SELECT 1 FROM [$(schema)].[groups] WITH (NOLOCK) WHERE queue_id = @queue_id)
 BEGIN
     EXEC [$(schema)].[claim_runs] @queue_id, @worker_id, @max, @max_attempts, @max_payload_bytes, @at_once, @run,

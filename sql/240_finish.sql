@@ -21,7 +21,7 @@ SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3), @queue_id int, @completion varchar(8), @max_attempts int, @sink nvarchar(517),
     @first_ready bigint, @outcome tinyint, @fence int, @locked int, @shortest bigint, @longest bigint,
-    @is_linked bit = 0, @all_found bit = 0, @retry_passes bit,
+    @is_linked bit = 0, @retry_passes bit,
     -- A pattern of half a surrogate pair (mend_text).
     @first nvarchar(3) = CONCAT(CAST(0x00D8 AS nvarchar(1)), N'-', CAST(0xFFDB AS nvarchar(1))),
     @second nvarchar(3) = CONCAT(CAST(0x00DC AS nvarchar(1)), N'-', CAST(0xFFDF AS nvarchar(1)));
@@ -60,10 +60,10 @@ IF EXISTS (SELECT 1 FROM [$(schema)].[linked_queues] WITH (NOLOCK) WHERE queue_i
 
 BEGIN TRANSACTION;
 -- Locks all rows first, in the order of job_id, if jobs are not done or may belong to batches or groups. There are
--- three reasons. A mixed list is changed by two statements, and only a DELETE reads what its jobs belong to. A retry
--- must be due after the wait for its row, because promote reads only from two seconds ago on. And if an abandoned call
--- is repeated, its first try may still be finishing the same jobs, which must not be read before that has ended.
-IF @is_linked = 1 AND (@outcome > 0 OR @completion <> 'delete')
+-- three reasons. A mixed list is changed by two statements. A retry must be due after the wait for its row, because
+-- promote reads only from two seconds ago on. And if an abandoned call is repeated, its first try may still be
+-- finishing the same jobs, which must not be read before that has ended.
+IF @is_linked = 1
 BEGIN
     -- The jobs are done if all outcomes are; otherwise, their states are read below.
     INSERT @members (job_id, state, in_turn, batch_id, group_key)
@@ -89,31 +89,14 @@ SET @now = SYSUTCDATETIME();  -- read again, because locks or the sink may have 
 
 IF @completion = 'delete'
 BEGIN
-    IF @is_linked = 1 AND @outcome = 0
-    BEGIN
-        DELETE j
-        OUTPUT deleted.job_id, 3, deleted.in_turn, deleted.batch_id, deleted.group_key
-        INTO @members (job_id, state, in_turn, batch_id, group_key)
-        FROM @jobs AS f
-        INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id
-        WHERE j.state = 2 AND j.queue_id = @queue_id AND j.worker_id = @worker_id AND j.fence = f.fence
-        OPTION (MAXDOP 1, KEEPFIXED PLAN);
-        SET @locked = @@ROWCOUNT;
-        SET @all_found = CASE WHEN @fence = 1 AND @locked = (SELECT COUNT(*) FROM @jobs) THEN 1 ELSE 0 END;
-        IF @all_found = 0
-            INSERT @found (job_id, dead) SELECT job_id, 0 FROM @members;
-        DELETE @members WHERE batch_id IS NULL AND group_key IS NULL;
-    END;
-    ELSE
-        DELETE j
-        -- adopt: output_found
-        OUTPUT deleted.job_id, 0 INTO @found (job_id, dead)
-        -- adopt: end
-        FROM @jobs AS f
-        INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id
-        WHERE f.outcome = 0 AND j.state = 2 AND j.queue_id = @queue_id AND j.worker_id = @worker_id
-            AND j.fence = f.fence
-        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+    DELETE j
+    -- adopt: output_found
+    OUTPUT deleted.job_id, 0 INTO @found (job_id, dead)
+    -- adopt: end
+    FROM @jobs AS f
+    INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id
+    WHERE f.outcome = 0 AND j.state = 2 AND j.queue_id = @queue_id AND j.worker_id = @worker_id AND j.fence = f.fence
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
     -- adopt: done_rows
     -- A job that was claimed only once has no failed attempts.
@@ -232,7 +215,7 @@ END;
 
 SELECT f.job_id, CAST('lost' AS varchar(4)) AS result
 FROM @jobs AS f
-WHERE @all_found = 0 AND NOT EXISTS (SELECT 1 FROM @found AS d WHERE d.job_id = f.job_id)
+WHERE NOT EXISTS (SELECT 1 FROM @found AS d WHERE d.job_id = f.job_id)
 UNION ALL
 SELECT d.job_id, CAST('dead' AS varchar(4))
 FROM @found AS d

@@ -19,9 +19,12 @@ CREATE OR ALTER PROCEDURE [$(schema)].[reap]
 AS
 SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @now datetime2(3), @elected bit, @queue_id int, @max_attempts int, @first_ready bigint;
+DECLARE @now datetime2(3), @elected bit, @queue_id int, @max_attempts int, @first_ready bigint,
+    @first_id bigint;
 DECLARE @held TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, worker_id uniqueidentifier NOT NULL,
-    name nvarchar(128) NOT NULL);
+    name nvarchar(128) NOT NULL, group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL);
+DECLARE @kept TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, worker_id uniqueidentifier NOT NULL,
+    group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL);
 DECLARE @lost TABLE (worker_id uniqueidentifier NOT NULL PRIMARY KEY CLUSTERED, name nvarchar(128) NOT NULL);
 DECLARE @given_back TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, state tinyint NOT NULL, fence int NOT NULL,
     attempt int NOT NULL, in_turn bit NULL, batch_id bigint NULL,
@@ -56,31 +59,47 @@ SET @workers_lost = @@ROWCOUNT;
 -- does. Only rows that could be locked count for @max. Otherwise locked rows whose entries are not locked would be
 -- found each time.
 BEGIN TRANSACTION;
-INSERT @held (job_id, worker_id, name)
-SELECT TOP (@max) j.job_id, w.worker_id, w.name
+INSERT @held (job_id, worker_id, name, group_key)
+SELECT TOP (@max) h.job_id, w.worker_id, w.name, h.group_key
 FROM [$(schema)].[workers] AS w WITH (READPAST, READCOMMITTEDLOCK)
-INNER LOOP JOIN [$(schema)].[jobs] AS c
-    WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_claimed (queue_id, worker_id)))
-    ON c.queue_id = w.queue_id AND c.worker_id = w.worker_id
-INNER LOOP JOIN [$(schema)].[jobs] AS j
-    WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = c.job_id
-WHERE w.queue_id = @queue_id AND w.lost_at IS NOT NULL AND c.queue_id = @queue_id AND c.state = 2 AND j.state = 2
-    AND j.worker_id = w.worker_id
-ORDER BY j.job_id DESC
+CROSS APPLY (SELECT TOP (@max) j.job_id, j.group_key
+             FROM [$(schema)].[jobs] AS c
+                 WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_claimed (queue_id, worker_id)))
+             INNER LOOP JOIN [$(schema)].[jobs] AS j
+                 WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
+                 ON j.job_id = c.job_id
+             WHERE c.queue_id = @queue_id AND c.worker_id = w.worker_id AND c.state = 2 AND j.state = 2
+                 AND j.worker_id = c.worker_id
+             ORDER BY c.job_id DESC) AS h
+WHERE w.queue_id = @queue_id AND w.lost_at IS NOT NULL
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 -- Of a run (claim_runs), the later jobs are returned first. Otherwise a worker that does not know that it is lost could
--- still finish a later job, and an earlier one would start after it. NOLOCK, because the later job may be locked.
-IF EXISTS (SELECT 1 FROM [$(schema)].[groups] WITH (NOLOCK) WHERE queue_id = @queue_id)
-    DELETE h
-    FROM @held AS h
-    INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = h.job_id
-    WHERE j.group_key IS NOT NULL
-        AND EXISTS (SELECT 1
-                    FROM [$(schema)].[jobs] AS c WITH (NOLOCK, FORCESEEK (jobs_claimed (queue_id, worker_id, job_id)))
-                    WHERE c.queue_id = @queue_id AND c.worker_id = h.worker_id AND c.state = 2
-                        AND c.job_id > h.job_id AND c.group_key = j.group_key
-                        AND NOT EXISTS (SELECT 1 FROM @held AS o WHERE o.job_id = c.job_id))
+-- still finish a later job, and an earlier one would start after it. A later job that stays is locked, or one of more
+-- than @max. NOLOCK, to find it nevertheless.
+IF EXISTS (SELECT 1 FROM @held WHERE group_key IS NOT NULL)
+BEGIN
+    SET @first_id = (SELECT MIN(job_id) FROM @held);
+    INSERT @kept (job_id, worker_id)
+    SELECT c.job_id, c.worker_id
+    FROM (SELECT h.worker_id FROM @held AS h GROUP BY h.worker_id) AS w
+    INNER LOOP JOIN [$(schema)].[jobs] AS c WITH (NOLOCK, FORCESEEK (jobs_claimed (queue_id, worker_id)))
+        ON c.worker_id = w.worker_id
+    WHERE c.queue_id = @queue_id AND c.state = 2 AND c.job_id > @first_id
+        AND NOT EXISTS (SELECT 1 FROM @held AS o WHERE o.job_id = c.job_id)
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
+    IF @@ROWCOUNT > 0
+    BEGIN
+        UPDATE k
+        SET group_key = j.group_key
+        FROM @kept AS k
+        INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = k.job_id
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+        DELETE h
+        FROM @held AS h
+        WHERE EXISTS (SELECT 1 FROM @kept AS k
+                      WHERE k.worker_id = h.worker_id AND k.group_key = h.group_key AND k.job_id > h.job_id);
+    END;
+END;
 
 UPDATE j
 SET state       = CASE WHEN j.cancelling = 1 THEN 5

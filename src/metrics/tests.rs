@@ -159,7 +159,7 @@ fn names_follow_the_rules_of_prometheus() {
 }
 
 /// Procedures that the library does not call, such as those for other scripts or, `backlog`, for an autoscaler.
-const INTERNAL_PROCEDURES: [&str; 28] = [
+const INTERNAL_PROCEDURES: [&str; 29] = [
     "backlog",
     "unknown_queue",
     "refuse",
@@ -177,6 +177,7 @@ const INTERNAL_PROCEDURES: [&str; 28] = [
     "finish_mended",
     "tend",
     "claim_once",
+    "claim_runs",
     "claim_limited",
     "link_queue",
     "lock_batch",

@@ -93,7 +93,7 @@ impl Worker {
         let (lease, duties) = (keeper.lease(), keeper.duties());
         let pumped = pool.clone();
         let (ended, finisher, own_lines) = finish::channel(&state, move || pumped.pump());
-        let executor = Executor::new(&state, pool, code, lease.clock(), ended, most_ahead(&state.config));
+        let executor = Executor::new(&state, pool, code, lease.clock(), ended);
         let (watch, watcher) = Watcher::new(&state);
         let prefetcher = Prefetcher::new(&state, lease.clone(), executor.clone(), watch, queue.enqueued());
 
@@ -133,7 +133,7 @@ impl Worker {
         let WorkerState { config, threads, metrics, .. } = &*self.state;
         metrics.begin(Scale {
             threads: *threads,
-            buffer: self.executor.capacity(),
+            buffer: most_ahead(&self.state.config) + self.state.threads,
             max_in_flight: config.max_in_flight,
             max_in_flight_bytes: config.max_in_flight_bytes,
             lease: config.lease,

@@ -188,7 +188,6 @@ OUTPUT deleted.[DueTime], deleted.[Payload]
 INTO @rows ([their_DueTime], [their_Payload])
 IF @@ROWCOUNT = 0
     COMMIT TRANSACTION;
-    RETURN @alone_waits;
 INSERT [pending_queue].[jobs] WITH (ROWLOCK)
        (job_id, queue_id, state, worker_id, claimed_at, fence, attempt, enqueued_at, due_at, priority, kind,
         payload_utf16, payload, plain, headers, [their_DueTime], [their_Payload])
@@ -213,7 +212,6 @@ BEGIN CATCH
     -- Jobs that the call has claimed above still run. The next call reports the error if it persists.
     IF @room = @max OR @open > 0
         THROW;
-    RETURN @alone_waits;
 END CATCH;
 -- Returned after the commit, so that a client that reads slowly blocks no rows; recover handles a lost response.
 SELECT a.job_id, a.fence, a.attempt, @max_attempts AS max_attempts, a.priority, a.waited_ms, a.age_ms, a.kind,

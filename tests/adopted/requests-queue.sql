@@ -286,7 +286,6 @@ OUTPUT deleted.[id], deleted.[request], deleted.[InsertedDate]
 INTO @rows ([their_id], [their_request], [their_InsertedDate])
 IF @@ROWCOUNT = 0
     COMMIT TRANSACTION;
-    RETURN @alone_waits;
 INSERT [requests].[jobs] WITH (ROWLOCK)
        (job_id, queue_id, state, worker_id, claimed_at, fence, attempt, enqueued_at, due_at, priority, kind,
         payload_utf16, payload, plain, headers, [their_id], [their_request], [their_InsertedDate])
@@ -311,7 +310,6 @@ BEGIN CATCH
     -- Jobs that the call has claimed above still run. The next call reports the error if it persists.
     IF @room = @max OR @open > 0
         THROW;
-    RETURN @alone_waits;
 END CATCH;
 -- Returned after the commit, so that a client that reads slowly blocks no rows; recover handles a lost response.
 SELECT a.job_id, a.fence, a.attempt, @max_attempts AS max_attempts, a.priority, a.waited_ms, a.age_ms, a.kind,

@@ -370,7 +370,6 @@ INTO @rows ([their_Id], [their_CreatedAt], [their_ProcessingStartedAt], payload,
 OPTION (MAXDOP 1, KEEPFIXED PLAN, LOOP JOIN);
 IF @@ROWCOUNT = 0
     COMMIT TRANSACTION;
-    RETURN @alone_waits;
 -- A row whose key already has a job was made ready outside readpast: the job is taken over, its fence grows, its
 -- attempts restart (failed ones stay listed, as after a requeue). First the ids from the index alone, then the jobs by
 -- id, each before its index entries, the order of all procedures.
@@ -443,7 +442,6 @@ BEGIN CATCH
     -- Jobs that the call has claimed above still run. The next call reports the error if it persists.
     IF @room = @max OR @open > 0
         THROW;
-    RETURN @alone_waits;
 END CATCH;
 -- Returned after the commit, so that a client that reads slowly blocks no rows; recover handles a lost response.
 SELECT a.job_id, a.fence, a.attempt, @max_attempts AS max_attempts, a.priority, a.waited_ms, a.age_ms, a.kind,

@@ -81,7 +81,7 @@ pub fn idle_and_flushed() {
 pub fn demand() {
     let in_flight = Arc::new(InFlight::default());
     in_flight.enter(Stage::Unstarted, 3);
-    in_flight.set_low_water(1);
+    in_flight.set_low_water(1, false);
     let jobs = [(); 2].map(|()| {
         let in_flight = in_flight.clone();
         spawn(move || {

@@ -20,8 +20,9 @@ pub(crate) struct ClaimRequest<'a> {
     pub(crate) max_payload_bytes: u64,
     /// Whether jobs behind a job with a withheld payload may run before it.
     pub(crate) passes: bool,
-    /// How many jobs the worker runs at the same time, and how many jobs of a group it takes at once.
+    /// How many ready jobs come before further jobs of their groups.
     pub(crate) at_once: usize,
+    /// How many jobs of a group the claim takes at most.
     pub(crate) run: usize,
     /// Whether the worker holds no job. A job that must run alone is then claimed first, and without other jobs.
     pub(crate) alone: bool,
@@ -95,9 +96,14 @@ pub(crate) struct ClaimEnd {
 }
 
 impl ClaimEnd {
-    fn of(jobs: &[Job], lowered: Option<i64>, highest: Option<i64>) -> Option<ClaimEnd> {
-        let last = jobs.iter().max_by_key(|job| (job.priority, job.id))?;
-        let first = jobs.iter().filter(|job| job.priority == last.priority).min_by_key(|job| job.id)?;
+    /// `jobs` are those that were ready, not those that a run had behind them.
+    fn of<'a>(
+        jobs: impl Iterator<Item = &'a Job> + Clone,
+        lowered: Option<i64>,
+        highest: Option<i64>,
+    ) -> Option<ClaimEnd> {
+        let last = jobs.clone().max_by_key(|job| (job.priority, job.id))?;
+        let first = jobs.filter(|job| job.priority == last.priority).min_by_key(|job| job.id)?;
         let (priority, job_id, from_id) = (last.priority, last.id, first.id);
         Some(ClaimEnd { priority, job_id, from_id, lowered: lowered?, highest })
     }
@@ -193,6 +199,10 @@ impl Session {
                 message: format!("claim returned {claimed} jobs instead of at most {}", request.max),
             });
         }
+        let heads = runs.iter().filter_map(|(head, run)| run.iter().find(|job| job.id == *head));
+        // `lowered` concerns the last priority, all of whose jobs may be among the unreadable ones.
+        let end = ClaimEnd::of(jobs.iter().chain(heads), lowered, highest);
+        let end = end.filter(|_| lengths.is_empty() && unreadable.is_empty());
         let mut behind = HashMap::with_capacity(runs.len());
         for mut run in runs.into_values() {
             run.sort_unstable_by_key(|job| job.id);
@@ -200,8 +210,6 @@ impl Session {
             behind.insert(first.id, run);
             jobs.push(first);
         }
-        // `lowered` concerns the last priority, all of whose jobs may be among the unreadable ones.
-        let end = ClaimEnd::of(&jobs, lowered, highest).filter(|_| lengths.is_empty() && unreadable.is_empty());
         // OUTPUT returns rows in no particular order.
         match highest {
             None => jobs.sort_unstable_by_key(|job| (job.priority, job.id)),

@@ -229,12 +229,12 @@ impl Demand {
         to_fill: usize,
         at: Instant,
     ) -> usize {
-        let unstarted = in_flight.unstarted();
         let ahead = self.ahead(now, in_flight, at);
         let low_water = self.low_water(ahead);
-        in_flight.set_low_water(low_water);
-        // Jobs behind others of their run fill no thread.
+        // Jobs behind others of their run fill no thread, and leave room for jobs that do.
         let startable = in_flight.startable();
+        let unstarted = startable + (in_flight.unstarted() - startable).min(ahead / 2);
+        in_flight.set_low_water(low_water, to_fill > 0);
         if unstarted > low_water.max(ahead / 2) && startable >= to_fill {
             return 0;
         }
@@ -242,7 +242,7 @@ impl Demand {
         let allowed = self.max_in_flight.saturating_sub(in_flight.jobs());
         let fit = self.jobs_that_fit(in_flight, at);
         // The queue may have changed: another worker took its first job, or smaller jobs came.
-        let looks = to_fill > unstarted
+        let looks = to_fill > startable
             && self.free(in_flight) > 0
             && at.saturating_duration_since(self.claimed_at) >= LOOK_AGAIN;
         match self.waiting_for_room(in_flight).filter(|first| first.lets_pass(at)) {

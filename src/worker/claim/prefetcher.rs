@@ -193,7 +193,7 @@ impl Prefetcher {
             max_payload_bytes: self.demand.max_payload_bytes(room, &state.in_flight),
             passes: self.demand.lets_pass(&state.in_flight, Instant::now()),
             at_once: GROUPS_PER_THREAD * state.threads,
-            run: state.run_length.jobs(),
+            run: self.run_length(),
             alone,
             seen: self.seen.take(),
         };
@@ -366,6 +366,15 @@ impl Prefetcher {
         self.demand.room(run_times, in_flight, to_fill, now).min(self.limit.jobs())
     }
 
+    /// Returns how many jobs of a group a claim may take: at most half of those that fit, so that other groups' jobs find
+    /// room beside them.
+    fn run_length(&self) -> usize {
+        let WorkerState { in_flight, config, run_length, .. } = &*self.state;
+        let fit = self.demand.jobs_that_fit(in_flight, Instant::now());
+        let fit = fit.min(config.max_in_flight.saturating_sub(in_flight.jobs()));
+        run_length.jobs().min(fit / 2).max(1)
+    }
+
     /// Returns how many threads run no job.
     fn idle_threads(&self, load: &Load) -> usize {
         // The worker's own jobs are counted exactly; a turn ends a little after its last job.
@@ -386,7 +395,7 @@ impl Prefetcher {
         let is_full = self.demand.jobs_that_fit(in_flight, Instant::now()) == 0;
         let holds_no_more = is_full || in_flight.jobs() >= config.max_in_flight;
         let is_held_back = !in_flight.may_start(config.max_in_flight_bytes);
-        if is_held_back || (holds_no_more && in_flight.unstarted() == 0) {
+        if is_held_back || (holds_no_more && in_flight.startable() == 0) {
             Bottleneck::Finish
         } else {
             Bottleneck::Busy
@@ -426,7 +435,7 @@ impl Prefetcher {
         // If a thread is idle, the other jobs are not waiting for the running jobs.
         let all_busy = self.idle_threads(&load) == 0;
         // Jobs that wait for a thread of this worker's share are not surplus: they would be claimed again immediately.
-        let unstarted = in_flight.unstarted().saturating_sub(self.threads_to_fill(&load));
+        let unstarted = in_flight.startable().saturating_sub(self.threads_to_fill(&load));
         self.demand.has_threads(load.usable);
         let Some(wanted) = self.demand.wanted_at_last(tally.run_times(), unstarted, all_busy, Instant::now()) else {
             return;

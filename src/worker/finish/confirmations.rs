@@ -39,6 +39,12 @@ impl Ran {
     pub(in crate::worker) fn must_run_again(&self) -> bool {
         self.run.as_ref().is_some_and(|run| run.is_broken())
     }
+
+    /// Whether the job must not be reported as failed yet: it could start again at once, and a later job of its run is
+    /// still running.
+    pub(in crate::worker) fn must_not_fail_yet(&self) -> bool {
+        self.run.as_ref().is_some_and(|run| !run.has_stopped())
+    }
 }
 
 /// Shared by all sessions that finish jobs.

@@ -46,6 +46,7 @@ pub(in crate::worker) enum Ended {
     Unstarted {
         job_id: JobId,
         fence: Fence,
+        in_group: bool,
         held: HeldJob,
     },
 }
@@ -91,8 +92,8 @@ pub(in crate::worker) struct Finisher {
     state: Arc<WorkerState>,
     confirmations: Arc<Confirmations>,
     collecting: Mutex<Collecting>,
-    /// Held while results of runs are sent.
-    in_order: Arc<Mutex<()>>,
+    /// Held while results of runs are sent. True if a session has panicked meanwhile: results are missing.
+    in_order: Arc<Mutex<bool>>,
     filling: Arc<Filling>,
     large: LargeOutputSender,
     locked: LockedRowsSender,
@@ -141,15 +142,27 @@ impl Finisher {
     pub(in crate::worker) async fn run_session(self: Arc<Finisher>, mut session: Session) {
         let mut limit = CallSize::new(self.state.config.finish_batch_size);
         loop {
-            let (batch, _in_order) = tokio::select! {
+            let (batch, mut in_order) = tokio::select! {
                 collected = self.collect() => collected,
                 never = session.close_when_idle() => match never {},
             };
             if batch.is_empty() {
                 return; // all senders are gone
             }
+            let has_gap = in_order.as_deref_mut().is_some_and(|sends| std::mem::replace(sends, true));
+            let mut releases = Vec::new();
             for part in split_into_calls(batch) {
-                self.finish_batch(&mut session, &mut limit, part).await;
+                if has_gap {
+                    part.ran.iter().filter_map(|job| job.run.as_ref()).for_each(|run| run.break_up());
+                }
+                releases.extend(self.finish_batch(&mut session, &mut limit, part).await);
+            }
+            if let Some(mut sends) = in_order {
+                *sends = has_gap;
+            }
+            // Last, because these calls may wait long for locks, and other results must not.
+            for part in releases {
+                self.release(&mut session, part).await;
             }
         }
     }
@@ -163,7 +176,7 @@ impl Finisher {
     ///
     /// If there are results of runs, also returns the guard under which they are sent. It is taken before the other
     /// session can collect, so that the batches are sent in the order in which they were collected.
-    async fn collect(&self) -> (Vec<Ended>, Option<OwnedMutexGuard<()>>) {
+    async fn collect(&self) -> (Vec<Ended>, Option<OwnedMutexGuard<bool>>) {
         let WorkerState { config, stop, .. } = &*self.state;
         let most = config.finish_batch_size;
         let linger = config.finish_linger;
@@ -205,9 +218,10 @@ impl Finisher {
         self.filling.fill(batch, ended, enough).await;
     }
 
-    /// Finishes a batch of one registration, with as many tries as it takes until SQL Server has responded.
-    async fn finish_batch(&self, session: &mut Session, limit: &mut CallSize, batch: Batch) {
-        let Batch { registration, mut ran, releases, .. } = batch;
+    /// Finishes a batch of one registration, with as many tries as it takes until SQL Server has responded. Returns the
+    /// jobs to release.
+    async fn finish_batch(&self, session: &mut Session, limit: &mut CallSize, batch: Batch) -> Option<Releases> {
+        let Batch { registration, mut ran, mut releases, .. } = batch;
         // A job of an at_most_once queue no longer has a row, so there is nothing to report.
         let without_row: Vec<Ran> = ran.extract_if(.., |job| job.finish.fence == Fence::NONE).collect();
         if !without_row.is_empty() {
@@ -229,15 +243,9 @@ impl Finisher {
                 "these jobs run again, because an earlier job of their group has not finished as it should"
             );
         }
-        if !releases.is_empty() || !run_again.is_empty() {
-            let ended = run_again.iter().map(|Ran { finish, .. }| (finish.job_id, finish.fence));
-            let jobs: Vec<(JobId, Fence)> =
-                releases.iter().map(|(job_id, fence, _)| (*job_id, *fence)).chain(ended).collect();
-            self.release(session, &registration, &jobs).await;
-            registration.forget(jobs.into_iter());
-            drop((releases, run_again));
-            self.confirmations.have_left();
-        }
+        let run_again = run_again.into_iter().map(|Ran { finish, held, .. }| (finish.job_id, finish.fence, true, held));
+        releases.extend(run_again);
+        (!releases.is_empty()).then_some(Releases { registration, jobs: releases })
     }
 
     /// Returns the jobs that must run again, because an earlier job of their run could not be finished in its place.
@@ -299,13 +307,15 @@ impl Finisher {
                         open = open.saturating_sub(1);
                         let was_a_result = matches!(culprit.finish.outcome, Outcome::Done { .. } | Outcome::ByHandler);
                         self.confirmations.refused(&mut culprit, &error);
-                        if let Some(run) = culprit.run.take() {
-                            // (Only after a sink was assigned to the queue. It may run again when that is confirmed.)
+                        if let Some(run) = &culprit.run {
+                            // (Only after a sink was assigned to the queue.)
                             run.break_up();
-                            run.stopped().await;
                             let sent = |jobs: &[Ran]| jobs.iter().filter(|job| job.must_run_again()).count();
                             open -= sent(&unconfirmed[..open]);
                             run_again.extend(unconfirmed.extract_if(.., |job| job.must_run_again()));
+                            self.locked.send(vec![culprit], false); // which waits until its run has stopped
+                            refused.note(error);
+                            continue;
                         }
                         let run = (culprit.finish.job_id, culprit.finish.fence);
                         self.confirmations.write_notes(session, registration, vec![run]).await;
@@ -326,18 +336,22 @@ impl Finisher {
                         limit.timed_out(jobs);
                         limits_lock_waits = true;
                     }
-                    // Other jobs must not wait for a locked row, or for a job that times out even alone.
-                    if error.is_lock_time_out() || (timed_out && jobs == 1) {
+                    let is_locked = error.is_lock_time_out();
+                    if is_locked && jobs > 1 && unconfirmed[..jobs].iter().any(|job| job.run.is_some()) {
+                        limit.timed_out(jobs); // only the locked one leaves its place
+                    } else if is_locked || (timed_out && jobs == 1) {
+                        // Other jobs must not wait for a locked row, or for a job that times out even alone.
                         search.accepted(jobs);
+                        let is_open = open > 0;
                         let later = unconfirmed.split_off(jobs);
-                        let mut sent = std::mem::replace(&mut unconfirmed, later);
-                        // The line of locked rows keeps no order, so only the first job of each run may go there.
-                        let is_later = |job: &mut Ran| job.run.take().is_some_and(|run| !run.break_up());
-                        run_again.extend(sent.extract_if(.., is_later));
-                        self.locked.send(sent, open > 0);
+                        let sent = std::mem::replace(&mut unconfirmed, later);
                         open = open.saturating_sub(jobs);
-                        open -= unconfirmed[..open].iter().filter(|job| job.must_run_again()).count();
-                        run_again.extend(unconfirmed.extract_if(.., |job| job.must_run_again()));
+                        if let Some(run) = &sent[0].run {
+                            run.break_up();
+                            open -= unconfirmed[..open].iter().filter(|job| job.must_run_again()).count();
+                            run_again.extend(unconfirmed.extract_if(.., |job| job.must_run_again()));
+                        }
+                        self.locked.send(sent, is_open);
                     }
                     repeats.pause(FINISH, jobs, error).await;
                 }
@@ -388,22 +402,38 @@ impl Finisher {
         }
     }
 
-    async fn release(&self, session: &mut Session, registration: &Registration, releases: &[(JobId, Fence)]) {
+    async fn release(&self, session: &mut Session, releases: Releases) {
+        let Releases { registration, jobs } = releases;
+        let list: Vec<(JobId, Fence)> = jobs.iter().map(|(job_id, fence, ..)| (*job_id, *fence)).collect();
         let mut repeats = self.confirmations.repeats();
         let mut is_open = false;
         let not_ours = loop {
-            match session.release(registration.worker_id, releases).await {
+            match session.release(registration.worker_id, &list).await {
                 Ok(not_ours) => break not_ours,
                 Err(error) => {
                     is_open |= error.leaves_open();
-                    repeats.pause("release", releases.len(), error).await;
+                    repeats.pause("release", list.len(), error).await;
                 }
             }
         };
         let is_ours = !not_ours.is_empty() && is_open;
-        let recognised = is_ours && self.confirmations.had_effect(session, registration, &mut repeats).await;
-        self.confirmations.released(releases.len(), if recognised { 0 } else { not_ours.len() });
+        let recognised = is_ours && self.confirmations.had_effect(session, &registration, &mut repeats).await;
+        self.confirmations.released(list.len(), if recognised { 0 } else { not_ours.len() });
+        registration.forget(list.into_iter());
+        let frees_turns = jobs.iter().any(|(_, _, in_group, _)| *in_group);
+        drop(jobs);
+        self.confirmations.have_left();
+        if frees_turns {
+            self.state.arrivals.expect();
+        }
     }
+}
+
+/// Jobs to release.
+struct Releases {
+    registration: Arc<Registration>,
+    /// Each with whether it belongs to a group.
+    jobs: Vec<(JobId, Fence, bool, HeldJob)>,
 }
 
 /// The results of one batch that a sink rejected: one line in the log.
@@ -431,7 +461,7 @@ impl RefusedResults {
 struct Batch {
     registration: Arc<Registration>,
     ran: Vec<Ran>,
-    releases: Vec<(JobId, Fence, HeldJob)>,
+    releases: Vec<(JobId, Fence, bool, HeldJob)>,
     /// The size of the outputs and of the payloads of follow-ups.
     bytes: usize,
     follow_ups: usize,
@@ -482,7 +512,7 @@ fn split_into_calls(mut ended: Vec<Ended>) -> Vec<Batch> {
         batch.follow_ups += follow_ups;
         match ended {
             Ended::Ran(ran) => batch.ran.push(ran),
-            Ended::Unstarted { job_id, fence, held } => batch.releases.push((job_id, fence, held)),
+            Ended::Unstarted { job_id, fence, in_group, held } => batch.releases.push((job_id, fence, in_group, held)),
         }
     }
     batches.into_iter().map(|(batch, _)| batch).collect()

@@ -33,6 +33,9 @@ use super::locked_rows::LOCK_WAIT_MS;
 /// that is slow for a while has time to recover.
 const MAX_TRIES: u32 = 5;
 
+/// How long to wait before checking again whether a job's run has stopped.
+const UNTIL_RUN_STOPS: Duration = Duration::from_millis(250);
+
 /// After how long without a large output the connection is closed.
 const IDLE: Duration = Duration::from_secs(10);
 
@@ -144,6 +147,11 @@ impl LargeOutputs {
         large.tried_since.get_or_insert(started_at);
         let run = (large.job.finish.job_id, large.job.finish.fence);
         let failed = large.is_undeliverable(limit).then(|| self.failed(&large, limit));
+        let outcome = &failed.as_ref().unwrap_or(&large.job.finish).outcome;
+        if large.job.must_not_fail_yet() && !matches!(outcome, Outcome::Done { .. }) {
+            tokio::time::sleep(UNTIL_RUN_STOPS).await;
+            return Some(large);
+        }
         if failed.is_some() {
             self.confirmations.write_notes(session, &registration, vec![run]).await;
         }

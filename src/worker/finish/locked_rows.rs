@@ -102,6 +102,11 @@ impl LockedRows {
             let now = tokio::time::Instant::now();
             self.lists.extend(self.locked.extract_if(.., |(again_at, _)| *again_at <= now).map(|(_, list)| list));
             if let Some(list) = self.lists.pop_front() {
+                let first = &list.jobs[0];
+                if first.must_not_fail_yet() && !matches!(first.finish.outcome, Outcome::Done { .. }) {
+                    self.locked.push((now + PAUSES.0, list));
+                    continue;
+                }
                 // (If SQL Server has not responded and the list is gone, it has moved to another line.)
                 if self.send(&mut session, list, &mut repeats).await || self.lists.is_empty() {
                     repeats = confirmations.repeats();

@@ -8,15 +8,14 @@
 //! Later jobs run before earlier ones are confirmed. So that no job runs again after a later one was confirmed, a result
 //! is sent only in the same call as the earlier ones of its run, or after it. If a result cannot be confirmed in its
 //! place, because another transaction locks its row or a sink that the queue has just got rejects it, the run is broken:
-//! the later jobs are released, whether they have run or not.
+//! the later jobs are released, whether they have run or not. The broken run's own failure is reported only when none of
+//! its jobs is running any more, because the failed job could start again at once.
 //!
 //! The rules stand in tests/model/runs.rs, where each is seen to be needed.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-use tokio::sync::Notify;
 
 use crate::job::Job;
 
@@ -27,24 +26,21 @@ use super::held_job::HeldJob;
 pub(in crate::worker) struct GroupRun {
     is_broken: AtomicBool,
     has_stopped: AtomicBool,
-    stopped: Notify,
 }
 
 impl GroupRun {
-    /// Breaks the run. Returns whether it was unbroken.
-    pub(in crate::worker) fn break_up(&self) -> bool {
-        !self.is_broken.swap(true, Ordering::AcqRel)
+    /// Breaks the run.
+    pub(in crate::worker) fn break_up(&self) {
+        self.is_broken.store(true, Ordering::Release);
     }
 
     pub(in crate::worker) fn is_broken(&self) -> bool {
         self.is_broken.load(Ordering::Acquire)
     }
 
-    /// Returns when no job of the run is running or will be started. Call it only for one job of a broken run.
-    pub(in crate::worker) async fn stopped(&self) {
-        while !self.has_stopped.load(Ordering::Acquire) {
-            self.stopped.notified().await;
-        }
+    /// Whether no job of the run is running or will be started.
+    pub(in crate::worker) fn has_stopped(&self) -> bool {
+        self.has_stopped.load(Ordering::Acquire)
     }
 }
 
@@ -68,6 +64,5 @@ impl Behind {
 impl Drop for Behind {
     fn drop(&mut self) {
         self.run.has_stopped.store(true, Ordering::Release);
-        self.run.stopped.notify_one();
     }
 }

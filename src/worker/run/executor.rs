@@ -1,7 +1,7 @@
 //! The executor: runs the handlers over claimed jobs, on the threads of a [`FairPool`].
 //!
 //! ```text
-//! prefetcher ──submit──▶ bounded channel ──▶ a turn in the pool ──▶ handler ──▶ finisher
+//! prefetcher ──submit──▶ channel ──▶ a turn in the pool ──▶ handler ──▶ finisher
 //! ```
 //!
 //! A job leaves the channel only when it starts. Jobs therefore start in the order of the channel, whichever task the
@@ -37,17 +37,16 @@ pub(in crate::worker) struct Executor {
 }
 
 impl Executor {
-    /// Creates the executor and joins the pool. The channel has capacity for `ahead` jobs, and for one more per thread.
+    /// Creates the executor and joins the pool. The channel needs no bound: its jobs are in flight.
     pub(in crate::worker) fn new(
         state: &Arc<WorkerState>,
         pool: Arc<FairPool>,
         code: DroppedElsewhere<HandlersAndHooks>,
         lease: Arc<LeaseValidity>,
         finisher: FinishSender,
-        ahead: usize,
     ) -> Executor {
         let (threads, config) = (state.threads, &state.config);
-        let (buffer, waiting) = crossbeam_channel::bounded(ahead + threads);
+        let (buffer, waiting) = crossbeam_channel::unbounded();
         let handlers = &code.handlers;
         let kind_metrics: Arc<[_]> = handlers.labels().map(|kind| KindMetrics::new(&state.queue, kind)).collect();
         let kind_limits = KindLimits::new(handlers.places(), &pool);
@@ -86,29 +85,17 @@ impl Executor {
         self.pool.load(self.member)
     }
 
-    /// Returns how many jobs can wait for a thread.
-    pub(in crate::worker) fn capacity(&self) -> usize {
-        self.starter.buffer.capacity().unwrap_or(usize::MAX)
-    }
-
     /// Returns the running jobs that have exceeded their time limit.
     pub(in crate::worker) fn overdue(&self) -> Arc<Overdue> {
         self.starter.overdue.clone()
     }
 
     /// Takes jobs over. Never blocks.
-    ///
-    /// # Panics
-    ///
-    /// If there are more jobs than the channel has capacity for. The prefetcher, which is the only caller, claims no
-    /// more jobs than that.
     pub(in crate::worker) fn submit(&self, jobs: Vec<Claimed>) {
         if let Some(claimed) = jobs.last() {
             self.starter.without_row.store(!claimed.has_row(), Ordering::Release);
         }
-        for claimed in jobs {
-            self.starter.buffer.try_send(claimed).expect("the prefetcher claims no more than the channel has room for");
-        }
+        jobs.into_iter().for_each(|claimed| self.starter.wait_for_thread(claimed));
         self.pump();
     }
 
@@ -136,7 +123,7 @@ impl Executor {
                     held,
                 })
             }
-            None => Ended::Unstarted { job_id, fence, held },
+            None => Ended::Unstarted { job_id, fence, in_group: false, held },
         });
     }
 
@@ -159,9 +146,7 @@ impl Executor {
                 no_way_back.push(claimed);
             }
         }
-        for claimed in no_way_back {
-            self.starter.buffer.try_send(claimed).expect("they have just been taken out of the channel");
-        }
+        no_way_back.into_iter().for_each(|claimed| self.starter.wait_for_thread(claimed));
         self.pump();
     }
 
@@ -209,7 +194,7 @@ impl Executor {
             };
             if !claimed.has_row() {
                 // This job has no row: it was claimed before the queue's delivery was changed.
-                self.starter.buffer.try_send(claimed).expect("it has just been taken out of the channel");
+                self.starter.wait_for_thread(claimed);
                 return self.pump();
             }
             left = left.saturating_sub(claimed.jobs());
@@ -300,7 +285,7 @@ mod tests {
         let mut handlers = Handlers::any(|_, _| Ok(Output::bytes(vec![1; 800])));
         handlers.check(&state.config).unwrap();
         let code = DroppedElsewhere::new(HandlersAndHooks { handlers, hooks: Hooks::default() });
-        let executor = Executor::new(&state, pool, code, clock.clone(), sender, 64);
+        let executor = Executor::new(&state, pool, code, clock.clone(), sender);
         let registration = Arc::new(Registration::for_test(clock));
         // Without a row, so that no server is needed.
         let job = || Job { fence: Fence::NONE, ..Job::for_test(NewJob::text("")) };
@@ -387,7 +372,7 @@ mod tests {
             let (finisher, batches, large) = finish::channel(&state, pumping(&pool));
             let code = DroppedElsewhere::new(HandlersAndHooks { handlers, hooks: Hooks::default() });
             let registration = Arc::new(Registration::for_test(clock.clone()));
-            let executor = Executor::new(&state, pool, code, clock, finisher, 64);
+            let executor = Executor::new(&state, pool, code, clock, finisher);
             let _outcomes = Box::new((batches, large));
             Limited { state, registration, executor, starts, gate, taken, _outcomes }
         }
@@ -455,6 +440,6 @@ mod tests {
         let mut handlers = Handlers::any(handler);
         handlers.check(&state.config).unwrap();
         let code = DroppedElsewhere::new(HandlersAndHooks { handlers, hooks: Hooks::default() });
-        Executor::new(state, pool, code, clock.clone(), finisher, 64)
+        Executor::new(state, pool, code, clock.clone(), finisher)
     }
 }

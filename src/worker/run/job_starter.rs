@@ -103,7 +103,8 @@ impl JobStarter {
             return Instant::now();
         }
         let is_cancelled = claimed.held.registration().cancellations().is_asked(claimed.job.id(), claimed.job.fence());
-        if has_row && (is_cancelled || self.closed.load(Ordering::Acquire)) {
+        let is_broken = claimed.behind.as_ref().is_some_and(|behind| behind.run.is_broken());
+        if has_row && (is_cancelled || is_broken || self.closed.load(Ordering::Acquire)) {
             self.give_back(claimed);
             return Instant::now();
         }
@@ -142,7 +143,7 @@ impl JobStarter {
     }
 
     fn run(&self, place: usize, claimed: Claimed) -> Instant {
-        let Claimed { job, mut held, claimed_at, permit, behind } = claimed;
+        let Claimed { job, mut held, claimed_at, permit, mut behind } = claimed;
         let WorkerState { tally, metrics, .. } = &*self.state;
         let (handler, kind_metrics) = (self.code.handlers.get(place), &self.kind_metrics[place]);
         let started_at = Instant::now();
@@ -179,32 +180,32 @@ impl JobStarter {
         self.state.in_flight.learn_output(output_bytes);
         let in_group = job.group_key().is_some();
         drop(job);
-        held.ended(output_bytes, finish.outcome.error_bytes());
         let is_done = matches!(finish.outcome, Outcome::Done { .. });
         // A large output and a handler's own commit are confirmed apart from the others, and follow-ups may be rejected.
         let goes_on = is_done && !by_handler && !finish.is_large() && finish.outcome.follow_ups().is_empty();
         if in_group {
-            self.state.run_length.ended(goes_on);
+            self.state.run_length.ended(goes_on, by_handler);
         }
-        let frees_turn = in_group && !(goes_on && behind.as_ref().is_some_and(|behind| !behind.jobs.is_empty()));
+        let is_over = !goes_on || behind.as_ref().is_none_or(|behind| behind.run.is_broken());
+        let next = if is_over { None } else { behind.as_mut().and_then(|behind| behind.jobs.pop_front()) };
+        let next = next.map(|(job, mut next)| {
+            next.is_next(); // first, so that this thread does not count as idle
+            (job, next)
+        });
+        held.ended(output_bytes, finish.outcome.error_bytes());
+        let frees_turn = in_group && next.is_none();
         let run = behind.as_ref().map(|behind| behind.run.clone());
         self.finisher.send(Ended::Ran(Ran { finish, enqueued_at, by_handler, frees_turn, run, held }));
-        if let Some(behind) = behind {
-            if goes_on { self.go_on(behind, claimed_at) } else { self.give_back_run(*behind) }
+        match next {
+            // Behind the other jobs that wait for a thread.
+            Some((job, held)) => self.wait_for_thread(Claimed { job, held, claimed_at, permit: None, behind }),
+            None => behind.into_iter().for_each(|behind| self.give_back_run(*behind)),
         }
         ended_at
     }
 
-    /// Puts the next job of a run behind the other jobs that wait for a thread.
-    fn go_on(&self, mut behind: Box<Behind>, claimed_at: Instant) {
-        if behind.run.is_broken() {
-            return self.give_back_run(*behind);
-        }
-        if let Some((job, mut held)) = behind.jobs.pop_front() {
-            held.is_next();
-            let next = Claimed { job, held, claimed_at, permit: None, behind: Some(behind) };
-            self.buffer.try_send(next).expect("the channel has room for each unstarted job");
-        }
+    pub(super) fn wait_for_thread(&self, claimed: Claimed) {
+        self.buffer.send(claimed).expect("this value holds both ends of the channel");
     }
 
     pub(super) fn give_back_those_that_wait(&self) {
@@ -223,10 +224,10 @@ impl JobStarter {
     }
 
     fn give_back_job(&self, job: Job, mut held: HeldJob) {
-        let (job_id, fence) = (job.id(), job.fence());
+        let (job_id, fence, in_group) = (job.id(), job.fence(), job.group_key().is_some());
         drop(job);
         held.ended(0, 0);
-        self.finisher.send(Ended::Unstarted { job_id, fence, held });
+        self.finisher.send(Ended::Unstarted { job_id, fence, in_group, held });
     }
 
     pub(super) fn put_off_for_others(&self, claimed: Claimed, delay: Duration) {
@@ -242,6 +243,9 @@ impl JobStarter {
         self.state.tally.put_off();
         let (job_id, fence, attempt) = (job.id(), job.fence(), job.attempt());
         let frees_turn = job.group_key().is_some();
+        if frees_turn {
+            self.state.run_length.ended(false, false);
+        }
         let run = behind.as_ref().map(|behind| behind.run.clone());
         drop((job, permit));
         held.ended(0, outcome.error_bytes());

@@ -56,7 +56,7 @@ impl InFlight {
 
     /// Jobs that have not started, whether they could now or wait for the one before them in their run.
     pub(in crate::worker) fn unstarted(&self) -> usize {
-        self.at(Stage::Behind) + self.startable()
+        self.at(Stage::Behind) + self.startable() // in this order: a job moves from one to the other
     }
 
     /// Jobs that a free thread could take.
@@ -173,11 +173,11 @@ impl InFlight {
         self.output_bytes.fetch_sub(bytes, Ordering::AcqRel);
     }
 
-    /// Sets the number of unstarted jobs at which the prefetcher is woken. It is also woken once when no startable job is
-    /// left.
-    pub(in crate::worker) fn set_low_water(&self, jobs: usize) {
+    /// Sets the number of unstarted jobs at which the prefetcher is woken. If it `wants_startable`, it is also woken once
+    /// when no startable job is left.
+    pub(in crate::worker) fn set_low_water(&self, jobs: usize, wants_startable: bool) {
         self.low_water.store(jobs, Ordering::Release);
-        self.wants_startable.store(true, Ordering::Release);
+        self.wants_startable.store(wants_startable, Ordering::Release);
     }
 
     /// Returns when there may be demand or capacity for more jobs. Only the prefetcher calls it.
@@ -233,7 +233,7 @@ impl InFlight {
                 }
             }
             // A thread may be free and need a job, or this was the last job.
-            Stage::Running if self.unstarted() == 0 => {
+            Stage::Running if self.startable() == 0 => {
                 self.demand.notify_one();
                 self.emptied.notify_waiters();
             }
