@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use readpast::admin::{ClaimOrder, CompletionPolicy, JobState, QueueOptions};
-use readpast::{Context, Handlers, Job, NewJob, Output, Worker};
+use readpast::{Context, Handlers, Job, NewJob, Output, Queue, Worker};
 
 use crate::support::{Claimed, Fixture, WorkerSession, changed, until};
 
@@ -125,6 +125,13 @@ async fn a_lost_worker_s_run_comes_back_in_order_however_little_of_it_is_reaped_
     let run_out = "UPDATE [$(schema)].[workers] SET lease_until = DATEADD(SECOND, -1, SYSUTCDATETIME())";
     fixture.sql(run_out).await;
     let mut other = fixture.session().await;
+    // The worker, which does not know that it is lost, may still end the last, and then no earlier one may come back.
+    other.sql("BEGIN TRANSACTION").await;
+    other.sql(&format!("SELECT 1 FROM [$(schema)].[jobs] WITH (UPDLOCK, ROWLOCK) WHERE job_id = {}", jobs[4])).await;
+    fixture.sql("EXEC [$(schema)].[reap] @queue = N'work'").await;
+    let claimed_ones = "SELECT COUNT(*) FROM [$(schema)].[jobs] WITH (NOLOCK) WHERE state = 2";
+    assert_eq!(fixture.session().await.number(claimed_ones).await, 4);
+    other.sql("ROLLBACK TRANSACTION").await;
     // The first of them is in the hands of somebody who ends it.
     other.sql("BEGIN TRANSACTION").await;
     other.sql(&format!("SELECT 1 FROM [$(schema)].[jobs] WITH (UPDLOCK, ROWLOCK) WHERE job_id = {}", jobs[1])).await;
@@ -349,6 +356,44 @@ async fn large_outputs_and_follow_ups_keep_the_order() {
     assert_eq!(worker.drain().await.unwrap().stats.done, 66);
     let expected = (0..60).chain((6..60).step_by(10).map(|n| n + 60));
     assert_eq!(seen.starts(), expected.map(|n| (n, 1)).collect::<Vec<_>>());
+    fixture.remove().await;
+}
+
+/// The finish of one job waits for a lock, and the jobs behind it have run.
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_that_ran_behind_one_whose_row_is_locked_run_again_after_it() {
+    let mut fixture = Fixture::new("locked_run").await;
+    enqueue_numbers(&fixture, 40).await;
+    fixture.config.connection.command_timeout = Duration::from_secs(1);
+    let queue = Queue::connect(&fixture.config).await.unwrap();
+    let seen = Arc::<Seen>::default();
+    let (open, gate) = std::sync::mpsc::channel::<()>();
+    let gate = Mutex::new(gate);
+    let waits = move |number, job: &Job, _: &Context| {
+        if number == 20 && job.attempt() == 1 {
+            let _ = gate.lock().recv();
+        }
+        Ok(None)
+    };
+    let worker = Worker::builder(&queue, seen.handlers(waits)).start().await.unwrap();
+    until("the run has come to the job that waits", || seen.starts.lock().len() == 21).await;
+    let mut other = fixture.session().await;
+    other.sql("BEGIN TRANSACTION").await;
+    other.sql("SELECT 1 FROM [$(schema)].[jobs] WITH (UPDLOCK, ROWLOCK) WHERE job_id = 21").await;
+    drop(open);
+    // All but those before it wait: they are claimed, or wait for their turn again.
+    let left = "SELECT COUNT(*) FROM [$(schema)].[jobs] WITH (NOLOCK) WHERE state = 6 AND job_id > 21";
+    let give_up = std::time::Instant::now() + Duration::from_secs(60);
+    while fixture.session().await.number(left).await < 19 {
+        assert!(std::time::Instant::now() < give_up, "they were not released");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let starts = seen.starts().len();
+    other.sql("ROLLBACK TRANSACTION").await;
+    assert_eq!(worker.drain().await.unwrap().stats.done, 40);
+    let numbers = |starts: &[(u32, u32)]| starts.iter().map(|(number, _)| *number).collect::<Vec<_>>();
+    assert_eq!(numbers(&seen.starts()[..starts]), (0..starts as u32).collect::<Vec<_>>());
+    assert_eq!(numbers(&seen.starts()[starts..]), (21..40).collect::<Vec<_>>());
     fixture.remove().await;
 }
 
