@@ -11,9 +11,9 @@
 -- places of all databases of an instance add up.
 --
 -- Up to 25 waiting sessions of the database share about 125 checks per second: a session that waits alone checks every
--- 10 ms, ten sessions check every 80 ms, and 25 or more every 200 ms (@most_ms). Small databases in Azure SQL Database and
--- those in elastic pools check a fifth or a tenth as often. When a call begins, it counts the sessions by their places. The
--- checks of all databases of an instance add up.
+-- 10 ms, ten sessions check every 80 ms, and 25 or more every 200 ms (@most_ms). Small databases in Azure SQL Database
+-- and those in elastic pools check a fifth or a tenth as often. When a call begins, it counts the sessions by their
+-- places. The checks of all databases of an instance add up.
 --
 -- An idle worker calls this on a connection of its own. The call costs a sleeping worker thread and a few index seeks
 -- per check, whereas polling from outside would cost a call per check. Only a claim decides which worker gets a job.
@@ -27,8 +27,9 @@ AS
 SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @started_at datetime2(3) = SYSUTCDATETIME(), @waited_ms bigint = 0, @queue_id int, @share_ms int = 8,
-    @delay_ms int, @delay datetime, @places int = 64, @tested int = 0, @other nvarchar(255), @found bit = 0,
-    @tier nvarchar(32), @own int, @first int, @slot int, @tries int = 0, @granted int = -1, @resource nvarchar(255);
+    @delay_ms bigint, @pause_ms bigint, @delay datetime, @checked_at datetime2(3), @places int = 64, @tested int = 0,
+    @other nvarchar(255), @found bit = 0, @tier nvarchar(32), @own int, @first int, @slot int, @tries int = 0,
+    @granted int = -1, @resource nvarchar(255);
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
@@ -92,12 +93,21 @@ BEGIN TRY
     SET @delay_ms = CASE WHEN @delay_ms > @most_ms THEN @most_ms WHEN @delay_ms < @least_ms THEN @least_ms
         ELSE @delay_ms END;
     SET @delay_ms = CASE WHEN @delay_ms < 10 THEN 10 ELSE @delay_ms END;
-    SET @delay = DATEADD(MILLISECOND, @delay_ms, CAST('19000101' AS datetime));
+    SET @pause_ms = @delay_ms;
     -- The wait is measured by the clock, because checks take time, too. If the clock is set back, the wait ends.
     WHILE @found = 0 AND @waited_ms >= 0 AND @waited_ms < @wait_ms
     BEGIN
+        SET @delay = DATEADD(MILLISECOND, @pause_ms, CAST('19000101' AS datetime));
         WAITFOR DELAY @delay;
+        SET @checked_at = SYSUTCDATETIME();
         EXEC [$(schema)].[look] @queue_id, @found OUTPUT;
+        -- A check skips locked rows one by one, so many uncommitted jobs slow it down. Checks take a tenth of the time
+        -- at most, or come every @most_ms.
+        SET @pause_ms = 9 * DATEDIFF_BIG(MILLISECOND, @checked_at, SYSUTCDATETIME());
+        IF @pause_ms > @most_ms
+            SET @pause_ms = @most_ms;
+        IF @pause_ms < @delay_ms
+            SET @pause_ms = @delay_ms;
         SET @waited_ms = DATEDIFF_BIG(MILLISECOND, @started_at, SYSUTCDATETIME());
     END;
 END TRY

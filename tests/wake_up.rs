@@ -237,8 +237,9 @@ async fn all_schemas_of_a_database_share_the_places() {
     fixture.remove().await;
 }
 
-/// How often one call of two seconds has checked the queue, while another session has taken so many places.
-async fn checks(places: u32) -> usize {
+/// How often one call of two seconds has checked the queue, while another session has taken so many places, and each
+/// check takes so long.
+async fn checks(places: u32, took: Duration) -> usize {
     let server = DevServer::start().await.unwrap();
     let fixture = Fixture::on(&server, "checks", QueueOptions::default()).await;
     let (mut session, mut other) = (fixture.session().await, fixture.session().await);
@@ -247,6 +248,7 @@ async fn checks(places: u32) -> usize {
     let counted = checks.clone();
     server.faults().on_call(&format!("{}.look", fixture.schema()), move |_| {
         counted.fetch_add(1, Ordering::AcqRel);
+        std::thread::sleep(took);
         None
     });
     let call = "EXEC [$(schema)].[await_jobs] @queue = N'work', @least_ms = 1, @most_ms = 1000, @wait_ms = 2000,
@@ -257,10 +259,16 @@ async fn checks(places: u32) -> usize {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_more_sessions_wait_the_less_often_each_checks() {
-    let (alone, in_company) = (checks(0).await, checks(20).await);
+    let (alone, in_company) = (checks(0, Duration::ZERO).await, checks(20, Duration::ZERO).await);
     // 2000 / (8 * 21), and the check that ends the wait.
     assert!(in_company <= 12, "{in_company}");
     assert!(alone > 2 * in_company, "{alone} and {in_company}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn checks_that_take_long_come_seldom() {
+    let slow = checks(0, Duration::from_millis(100)).await;
+    assert!(slow <= 3, "{slow}"); // each second, or less often
 }
 
 // Max concurrent workers, in MicrosoftDocs/sql-docs, azure-sql/database/: "Resource limits for single databases using

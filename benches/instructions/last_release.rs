@@ -8,7 +8,7 @@ use std::process::Command;
 pub const FILE: &str = "instructions.txt";
 
 const HEAD: &str = "\
-# Instructions of a job at the last release, and what they were counted with. Compared by `.ci/run`, which fails when one
+# Instructions of a job at the last release, and what they were counted with. Compared by `.ci/check-instructions`, which fails when one
 # rises by more than 3 %; counts of another compiler or driver are only shown. Written by
 #
 #     cargo bench --profile instructions --bench instructions -- --update
