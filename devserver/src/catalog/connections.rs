@@ -18,8 +18,17 @@ pub struct Activity {
     isolation: AtomicU8,
     /// In WAITFOR.
     sleeping: AtomicBool,
-    /// Closes the client's connection.
-    close: Mutex<Option<Box<dyn Fn() + Send>>>,
+    kill: Mutex<Kill>,
+}
+
+/// How a session is ended by others. It may be ended as soon as its client knows that it is logged in, before the session
+/// can say how its connection is closed.
+#[derive(Default)]
+enum Kill {
+    #[default]
+    NotReady,
+    Closes(Box<dyn Fn() + Send>),
+    Asked,
 }
 
 impl Activity {
@@ -53,7 +62,11 @@ impl Activity {
     }
 
     pub fn on_kill(&self, close: impl Fn() + Send + 'static) {
-        *self.close.lock() = Some(Box::new(close));
+        let mut kill = self.kill.lock();
+        match *kill {
+            Kill::Asked => close(),
+            Kill::NotReady | Kill::Closes(_) => *kill = Kill::Closes(Box::new(close)),
+        }
     }
 }
 
@@ -101,8 +114,10 @@ impl Connection {
     /// Ends the session: what runs in it fails, its transaction is rolled back, its connection closed.
     pub fn kill(&self) {
         self.cancel.kill();
-        if let Some(close) = &*self.activity.close.lock() {
-            close();
+        let mut kill = self.activity.kill.lock();
+        match &*kill {
+            Kill::Closes(close) => close(),
+            Kill::NotReady | Kill::Asked => *kill = Kill::Asked,
         }
     }
 }
@@ -128,5 +143,19 @@ impl Connections {
 
     pub fn all(&self) -> Vec<Connection> {
         self.0.lock().values().cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_that_is_killed_before_it_is_ready_is_closed_when_it_is() {
+        let (activity, closed) = (Activity::default(), Arc::<AtomicBool>::default());
+        *activity.kill.lock() = Kill::Asked;
+        let closes = closed.clone();
+        activity.on_kill(move || closes.store(true, Ordering::Release));
+        assert!(closed.load(Ordering::Acquire));
     }
 }
