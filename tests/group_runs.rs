@@ -10,13 +10,8 @@ use parking_lot::Mutex;
 use readpast::admin::{ClaimOrder, CompletionPolicy, JobState, QueueOptions};
 use readpast::{Context, Handlers, Job, NewJob, Output, Queue, Worker};
 
+use crate::groups::enqueue;
 use crate::support::{Claimed, Fixture, WorkerSession, changed, until};
-
-/// Enqueues jobs of these keys; returns their ids.
-async fn enqueue(fixture: &Fixture, keys: &[&str]) -> Vec<i64> {
-    let jobs: Vec<NewJob> = keys.iter().map(|key| NewJob::text("x").group_key(*key)).collect();
-    fixture.queue.enqueue_many(&jobs).await.unwrap().iter().map(|job| job.job_id.0).collect()
-}
 
 /// The jobs, each with the first job of its run.
 fn runs(claimed: &[Claimed]) -> Vec<(i64, Option<i64>)> {

@@ -18,7 +18,7 @@ use crate::support::{Claimed, Fixture, WorkerSession, changed, number, numbers, 
 const LOOK_SOON: &str = "UPDATE [$(schema)].[duties] SET looked_at = '00010101'";
 
 /// Enqueues jobs of these keys; returns their ids.
-async fn enqueue(fixture: &Fixture, keys: &[&str]) -> Vec<i64> {
+pub(crate) async fn enqueue(fixture: &Fixture, keys: &[&str]) -> Vec<i64> {
     let jobs: Vec<NewJob> = keys.iter().map(|key| NewJob::text("x").group_key(*key)).collect();
     fixture.queue.enqueue_many(&jobs).await.unwrap().iter().map(|job| job.job_id.0).collect()
 }

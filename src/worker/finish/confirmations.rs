@@ -40,10 +40,10 @@ impl Ran {
         self.run.as_ref().is_some_and(|run| run.is_broken())
     }
 
-    /// Whether the job must not be reported as failed yet: it could start again at once, and a later job of its run is
-    /// still running.
-    pub(in crate::worker) fn must_not_fail_yet(&self) -> bool {
-        self.run.as_ref().is_some_and(|run| !run.has_stopped())
+    /// Whether this outcome of the job must not be reported yet: the job could start again at once, and a later job of
+    /// its run is still running.
+    pub(in crate::worker) fn must_wait_with(&self, outcome: &Outcome) -> bool {
+        !matches!(outcome, Outcome::Done { .. }) && self.run.as_ref().is_some_and(|run| !run.has_stopped())
     }
 }
 

@@ -147,8 +147,7 @@ impl LargeOutputs {
         large.tried_since.get_or_insert(started_at);
         let run = (large.job.finish.job_id, large.job.finish.fence);
         let failed = large.is_undeliverable(limit).then(|| self.failed(&large, limit));
-        let outcome = &failed.as_ref().unwrap_or(&large.job.finish).outcome;
-        if large.job.must_not_fail_yet() && !matches!(outcome, Outcome::Done { .. }) {
+        if large.job.must_wait_with(&failed.as_ref().unwrap_or(&large.job.finish).outcome) {
             tokio::time::sleep(UNTIL_RUN_STOPS).await;
             return Some(large);
         }

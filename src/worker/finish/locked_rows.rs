@@ -103,7 +103,7 @@ impl LockedRows {
             self.lists.extend(self.locked.extract_if(.., |(again_at, _)| *again_at <= now).map(|(_, list)| list));
             if let Some(list) = self.lists.pop_front() {
                 let first = &list.jobs[0];
-                if first.must_not_fail_yet() && !matches!(first.finish.outcome, Outcome::Done { .. }) {
+                if first.must_wait_with(&first.finish.outcome) {
                     self.locked.push((now + PAUSES.0, list));
                     continue;
                 }
