@@ -14,6 +14,7 @@ use crate::text::decode_text;
 
 use super::headers;
 use super::headers::Headers;
+use super::needs::Needs;
 use super::new_job::NewJob;
 
 /// A claimed job, as passed to a handler.
@@ -51,6 +52,8 @@ pub(crate) struct Details {
     pub(crate) batch_id: Option<BatchId>,
     #[serde(default)]
     pub(crate) group_key: Option<String>,
+    #[serde(default)]
+    pub(crate) needs: Option<Needs>,
 }
 
 impl fmt::Debug for Job {
@@ -140,6 +143,11 @@ impl Job {
         self.details.as_ref()?.group_key.as_deref()
     }
 
+    /// What the job itself needs ([`NewJob::needs`]), if the producer stated anything. Its kind may need more.
+    pub fn needs(&self) -> Option<&Needs> {
+        self.details.as_ref()?.needs.as_ref()
+    }
+
     /// The job's kind, if the producer set one.
     pub fn kind(&self) -> Option<&str> {
         self.kind.as_deref()
@@ -210,6 +218,7 @@ impl Job {
             headers: job.headers,
             batch_id: job.batch,
             group_key: job.group_key,
+            needs: job.needs,
         };
         Job {
             id: JobId(1),

@@ -3,6 +3,7 @@
 mod headers;
 mod job;
 mod job_state;
+mod needs;
 mod new_batch;
 mod new_job;
 mod order_completion_delivery;
@@ -15,6 +16,7 @@ pub(crate) use headers::{Headers, read_headers};
 pub(crate) use job::Details;
 pub use job::Job;
 pub use job_state::JobState;
+pub use needs::Needs;
 pub use new_batch::{BatchEnd, BatchRow, NewBatch, SealedBatch};
 pub use new_job::NewJob;
 pub(crate) use new_job::{ALLOWED_KIND, MAX_TABLE_VALUE_BYTES, MAX_VALUE_BYTES, check_jobs, due_at, is_kind};

@@ -14,6 +14,7 @@ use crate::text::check_name;
 use crate::time::{TEN_YEARS, to_datetime2};
 
 use super::headers::Headers;
+use super::needs::Needs;
 
 /// A job to enqueue: a payload and options.
 ///
@@ -43,6 +44,7 @@ pub struct NewJob {
     pub(crate) headers: Option<Headers>,
     pub(crate) group_key: Option<String>,
     pub(crate) batch: Option<BatchId>,
+    pub(crate) needs: Option<Needs>,
 }
 
 const MAX_DEDUP_KEY_UNITS: usize = 256;
@@ -113,6 +115,7 @@ impl NewJob {
             headers: None,
             group_key: None,
             batch: None,
+            needs: None,
         }
     }
 
@@ -229,6 +232,13 @@ impl NewJob {
         self
     }
 
+    /// Sets what the job needs while it runs: memory, threads and tokens. A resource that is not set is needed as
+    /// its kind says.
+    pub fn needs(mut self, needs: Needs) -> NewJob {
+        self.needs = Some(needs);
+        self
+    }
+
     /// Rejects what SQL Server would reject or cut. Every enqueue checks its jobs before anything is sent. Call this to
     /// find an invalid job earlier, for example to name the line of an input.
     ///
@@ -266,6 +276,9 @@ impl NewJob {
         }
         if let Some(headers) = &self.headers {
             headers.check().or_else(invalid)?;
+        }
+        if let Some(needs) = &self.needs {
+            needs.check().or_else(invalid)?;
         }
         if let Some(kind) = self.kind.as_deref().filter(|kind| !is_kind(kind)) {
             return invalid(format!("kind is '{kind}'; it must be {ALLOWED_KIND}"));
