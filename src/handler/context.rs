@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
+
 use crate::error::Error;
 use crate::id::{Fence, WorkerId};
-use crate::job::{Job, Note, NotedRun};
+use crate::job::{Job, Note, NotedRun, Usage};
 use crate::time::TEN_YEARS;
 
 use super::cancellations::Cancellations;
@@ -22,6 +24,8 @@ pub struct Context {
     run: Option<(WorkerId, Instant)>,
     /// Whether the handler has called [`finish_in`](crate::transaction::finish_in()).
     finishing: AtomicBool,
+    /// What the handler has reported.
+    usage: Mutex<Option<Usage>>,
     surroundings: Arc<SharedByRuns>,
 }
 
@@ -33,7 +37,8 @@ impl Context {
         run: Option<(WorkerId, Instant)>,
         surroundings: Arc<SharedByRuns>,
     ) -> Context {
-        Context { job, cancellations, deadline, run, finishing: AtomicBool::new(false), surroundings }
+        let (finishing, usage) = (AtomicBool::new(false), Mutex::new(None));
+        Context { job, cancellations, deadline, run, finishing, usage, surroundings }
     }
 
     /// The running job.
@@ -141,6 +146,33 @@ impl Context {
     /// [`checkpoint`](Self::checkpoint), and the two are written together.
     pub fn progress(&self, fraction: f32, text: &str) {
         self.note(Note::progress(fraction, text));
+    }
+
+    /// Reports what this run has used, instead of what the worker measures. For a handler whose work happens elsewhere:
+    /// in a program that it starts, in threads of its own, on another machine. The last report of a run counts, whatever
+    /// its outcome.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use readpast::{BoxError, Context, Job, NewJob, Usage};
+    ///
+    /// fn render(job: &Job, context: &Context) -> Result<(), BoxError> {
+    ///     let (cpu, peak_memory) = (Duration::from_secs(81), 3 << 30); // of a render farm's own accounting
+    ///     context.report_usage(Usage { cpu: Some(cpu), peak_memory: Some(peak_memory) });
+    ///     Ok(())
+    /// }
+    /// # let context = Context::for_test(Job::for_test(NewJob::text("")));
+    /// # render(context.job(), &context).unwrap();
+    /// assert_eq!(context.reported_usage().unwrap().cpu, Some(Duration::from_secs(81)));
+    /// ```
+    pub fn report_usage(&self, usage: Usage) {
+        *self.usage.lock() = Some(usage);
+    }
+
+    /// What the handler has [reported](Self::report_usage).
+    pub fn reported_usage(&self) -> Option<Usage> {
+        *self.usage.lock()
     }
 
     fn note(&self, note: Note) {

@@ -11,6 +11,7 @@ mod outcome;
 mod run_notes;
 mod schedule;
 mod trace_context;
+mod usage;
 
 pub(crate) use headers::{Headers, read_headers};
 pub(crate) use job::Details;
@@ -27,3 +28,4 @@ pub use schedule::Schedule;
 pub(crate) use trace_context::TraceContext;
 #[cfg(feature = "opentelemetry")]
 pub(crate) use trace_context::continue_trace;
+pub use usage::Usage;

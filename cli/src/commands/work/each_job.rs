@@ -36,7 +36,8 @@ pub fn run(runner: &Runner, outcomes: &ExitOutcomes, job: &Job, context: &Contex
             output.clear(); // nobody wants it, and it goes on coming
         }
     }
-    let status = process.end(&mut output, &mut errors)?;
+    let (status, usage) = process.end(&mut output, &mut errors)?;
+    context.report_usage(usage);
     if output.len() > *max_output || ending.why() == Some(Why::OutputTooLong) {
         return Err(JobError::dead(format!("its standard output is larger than {max_output} bytes")).into());
     }

@@ -8,6 +8,7 @@ use readpast::{BoxError, Context, Job, JobError, Output};
 
 use super::ending::{Ending, pause};
 use super::error_tail::ErrorTail;
+use super::job_meter::JobMeter;
 use super::process::{Input, LAST_READS, Process};
 use super::protocol;
 use super::runner::{Runner, ended_early, was_told_to_end};
@@ -170,13 +171,16 @@ impl Talk {
     fn ask(&mut self, request: &[u8], runner: &Runner, context: &Context) -> Result<Talked, BoxError> {
         let longest = 2 * runner.max_output + ANSWER_OVERHEAD;
         let (mut input, mut ending, mut searched) = (Input::part(request), Ending::new(runner.grace), 0);
+        let mut meter = JobMeter::start(self.process.id());
         loop {
-            let at_most = ending.look(&mut self.process, context);
+            let at_most = meter.until_look(ending.look(&mut self.process, context));
             self.process.exchange(&mut input, &mut self.output, &mut self.errors, at_most)?;
+            meter.look();
             // A reply at the last moment counts, unless it was too late already.
             if ending.why().is_none() {
                 let end = self.output[searched..].iter().position(|byte| *byte == b'\n');
                 if let Some(end) = end {
+                    context.report_usage(meter.used());
                     let rest = self.output.split_off(searched + end + 1);
                     let mut line = std::mem::replace(&mut self.output, rest);
                     line.pop();
@@ -185,6 +189,7 @@ impl Talk {
                 }
                 searched = self.output.len();
                 if searched > longest {
+                    context.report_usage(meter.used());
                     let text = format!("the program's reply is longer than {longest} bytes");
                     return Ok(Talked::Gone(JobError::retry(text).into()));
                 }
@@ -193,9 +198,11 @@ impl Talk {
             }
             match ending.why() {
                 Some(why) if !ending.goes_on(&self.process) => {
+                    context.report_usage(meter.used());
                     return Ok(Talked::Ended(ended_early(why, context, &self.errors).into()));
                 }
                 None if self.process.has_ended() || self.process.is_silent() => {
+                    context.report_usage(meter.used());
                     return Ok(Talked::Gone(self.gone(context)?));
                 }
                 _ => {}
@@ -215,7 +222,7 @@ impl Talk {
         if !self.process.has_ended() {
             return Ok(JobError::retry(self.errors.after("the program closed its standard output")).into());
         }
-        let status = self.process.end(&mut self.output, &mut self.errors)?;
+        let (status, _) = self.process.end(&mut self.output, &mut self.errors)?;
         let text = self.errors.after(&format!("{} without a reply", self.process.in_words(status)));
         if was_told_to_end(status, context) {
             return Ok(JobError::snooze(Duration::ZERO, text).into());

@@ -8,7 +8,8 @@
 //! | file | holds |
 //! |---|---|
 //! | `program`, `placeholders`, `job_variables` | the program, its arguments and its environment |
-//! | `process`, `parent_death` | a running program: group, pipes, exit |
+//! | `process`, `parent_death`, `reap` | a running program: group, pipes, exit and usage |
+//! | `job_meter` | what a job of a program that stays uses |
 //! | `starting` | waits during a shortage of the machine |
 //! | `guard` | kills what a killed worker leaves |
 //! | `orphans` | reaps orphans as process 1 of a container |
@@ -29,6 +30,7 @@ mod error_tail;
 mod exit_outcomes;
 #[cfg_attr(not(unix), path = "guard_elsewhere.rs")]
 mod guard;
+mod job_meter;
 mod job_variables;
 mod kept;
 #[cfg(unix)]
@@ -42,6 +44,8 @@ mod placeholders;
 mod process;
 mod program;
 mod protocol;
+#[cfg(unix)]
+mod reap;
 mod runner;
 #[cfg_attr(not(target_os = "linux"), path = "service_manager_elsewhere.rs")]
 mod service_manager;

@@ -9,12 +9,14 @@ use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitSta
 use std::sync::Arc;
 use std::time::Duration;
 
+use readpast::Usage;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use super::error_tail::ErrorTail;
 use super::guard::Guard;
 use super::oom_kills::oom_kills;
+use super::reap::reap;
 
 /// Bytes per read.
 const CHUNK: usize = 16 << 10;
@@ -200,12 +202,18 @@ impl Process {
         }
     }
 
-    /// Kills the remaining processes of the group, reads the remaining output, and returns the exit status.
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Kills the remaining processes of the group, reads the remaining output, and returns the exit status, with what
+    /// the program has used since its start.
     ///
     /// # Errors
     ///
-    /// If the system does not return it.
-    pub fn end(&mut self, output: &mut Vec<u8>, errors: &mut ErrorTail) -> io::Result<ExitStatus> {
+    /// If the system does not return them.
+    pub fn end(&mut self, output: &mut Vec<u8>, errors: &mut ErrorTail) -> io::Result<(ExitStatus, Usage)> {
         self.kill();
         // Reads only what is in the pipes now: a process that left the group may keep them open and continue to write.
         for _ in 0..LAST_READS {
@@ -234,10 +242,10 @@ impl Process {
         with_oom(status, self.oom_kills, oom_kills())
     }
 
-    fn reap(&mut self) -> io::Result<ExitStatus> {
+    fn reap(&mut self) -> io::Result<(ExitStatus, Usage)> {
         self.guard.forget(self.group);
         self.is_reaped = true;
-        self.child.wait()
+        reap(&mut self.child)
     }
 }
 

@@ -8,6 +8,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use readpast::Usage;
+
 use super::error_tail::ErrorTail;
 use super::guard::Guard;
 
@@ -158,18 +160,23 @@ impl Process {
         let _ = self.child.kill(); // it may have ended
     }
 
-    /// Kills it, reads the remaining output, and returns the exit status.
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Kills it, reads the remaining output, and returns the exit status. What it has used is not measured here.
     ///
     /// # Errors
     ///
     /// If the system does not return it.
-    pub fn end(&mut self, output: &mut Vec<u8>, errors: &mut ErrorTail) -> io::Result<ExitStatus> {
+    pub fn end(&mut self, output: &mut Vec<u8>, errors: &mut ErrorTail) -> io::Result<(ExitStatus, Usage)> {
         self.kill();
         let status = self.child.wait()?;
         while let Ok(read) = self.read.recv_timeout(LOOK_FOR_END) {
             self.take(read, output, errors);
         }
-        Ok(status)
+        Ok((status, Usage::default()))
     }
 
     /// The exit in words.
