@@ -40,6 +40,7 @@ IF OBJECT_ID(N'[$(schema)].[jobs]', N'U') IS NULL
         batch_id       bigint           NULL,
         group_key      nvarchar(128)    COLLATE Latin1_General_100_BIN2 NULL,
         in_turn        bit              NULL,      -- 1: holds one of the turns of its group (group_limit)
+        moves          tinyint          NULL,      -- how often it was moved to another queue; NULL: never
         plain          bit              NULL,      -- 1: the job has no details (NULL)
         -- The rare attributes for claim, as one JSON object. Not persisted.
         details AS CASE

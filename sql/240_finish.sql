@@ -7,7 +7,8 @@
 -- the finish are committed together or not at all. If the sink fails, the error is 58020 and nothing changes.
 --
 -- Result: job_id, result, for every job that did not finish as requested: 'lost' (not held by this worker under this
--- fence; unchanged) or 'dead' (no attempts left for a retry). A second call with the same jobs reports them as lost.
+-- fence; unchanged) or 'dead' (no attempts left for a retry; or outcome 2 with a delay, see finish_with). A second call
+-- with the same jobs reports them as lost.
 --
 -- INNER LOOP JOIN reads @jobs in the order of its key, so all finish calls lock in the order of job_id. FORCESEEK seeks
 -- each job: table-valued parameters have no statistics, so the optimizer might scan the table. FORCESEEK stands with an
@@ -161,7 +162,8 @@ BEGIN
         run_us      = f.run_us,
         error       = CASE WHEN j.cancelling = 1 THEN j.error ELSE f.error END,
         cancelling  = NULL
-    OUTPUT inserted.job_id, CASE WHEN inserted.state = 4 AND f.outcome = 1 THEN 1 ELSE 0 END,
+    OUTPUT inserted.job_id,
+        CASE WHEN inserted.state = 4 AND (f.outcome = 1 OR f.retry_ms IS NOT NULL) THEN 1 ELSE 0 END,
         CASE WHEN f.outcome < 3 THEN inserted.attempt END
     INTO @found (job_id, dead, attempt)
     FROM @jobs AS f

@@ -1,5 +1,8 @@
--- Finishes jobs as finish does, and enqueues their follow-ups in the same transaction. Only follow-ups of jobs that
--- this call finishes as done are enqueued. Result: as finish.
+-- Finishes jobs as finish does, changes them, and enqueues their follow-ups, in one transaction. Only follow-ups of
+-- jobs that this call finishes as done are enqueued. Result: as finish; a job that could not be moved is 'dead'.
+--
+-- A job of outcome 2 (dead) whose change names a queue goes there instead (move_jobs), unless its cancellation was
+-- requested. The attempt counts as failed. If the job cannot be moved, it becomes dead, and its error says why.
 --
 -- Follow-ups are enqueued after the finish, so that a follow-up may have the deduplication key of its job. If a
 -- follow-up cannot be enqueued, everything is rolled back with error 58020, including a caller's transaction, as if a
@@ -8,15 +11,16 @@ CREATE OR ALTER PROCEDURE [$(schema)].[finish_with]
     @queue      nvarchar(129),
     @worker_id  uniqueidentifier,
     @jobs       [$(schema)].[finish_list] READONLY,
-    @follow_ups [$(schema)].[follow_up_list] READONLY
+    @follow_ups [$(schema)].[follow_up_list] READONLY,
+    @changes    [$(schema)].[change_list] READONLY
 AS
 SET NOCOUNT ON;
 SET ROWCOUNT 0;  -- a caller's ROWCOUNT would forbid NEXT VALUE FOR
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @queue_id int = (SELECT queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name)))
-    WHERE name = @queue), @next nvarchar(128), @last nvarchar(128), @next_id int, @first_id bigint, @locked int,
-    @message nvarchar(2048);
+    WHERE name = @queue), @next nvarchar(129), @last nvarchar(129), @next_id int, @first_id bigint, @locked int,
+    @message nvarchar(2048), @why nvarchar(100), @error nvarchar(max), @job_id bigint, @last_id bigint;
 DECLARE @held TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
 -- The batches, queues and grouped queues of the follow-ups.
 DECLARE @batches TABLE (batch_id bigint NOT NULL PRIMARY KEY CLUSTERED);
@@ -24,7 +28,16 @@ DECLARE @queues TABLE (queue_id int NOT NULL PRIMARY KEY CLUSTERED);
 DECLARE @grouped TABLE (queue_id int NOT NULL PRIMARY KEY CLUSTERED);
 DECLARE @list [$(schema)].[enqueue_list];
 DECLARE @details [$(schema)].[detail_list];
+DECLARE @failed [$(schema)].[attempt_list];
+-- The jobs without those that were moved.
+DECLARE @rest [$(schema)].[finish_list];
+DECLARE @targets TABLE (queue nvarchar(129) COLLATE Latin1_General_100_BIN2 NOT NULL PRIMARY KEY CLUSTERED,
+    first_id bigint NOT NULL);
 
+IF EXISTS (SELECT 1 FROM @changes AS c
+           WHERE c.queue IS NOT NULL
+               AND NOT EXISTS (SELECT 1 FROM @jobs AS f WHERE f.job_id = c.job_id AND f.outcome = 2))
+    THROW 58003, N'a queue in changes requires a job of outcome 2 (dead)', 1;
 SET @first_id = NEXT VALUE FOR [$(schema)].[job_ids];  -- below the ids of the follow-ups
 BEGIN TRANSACTION;
 -- Locks batches before jobs (see batches). enqueue_batch rejects a sealed or missing batch.
@@ -45,11 +58,76 @@ INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, FORCESEEK, INDEX
 WHERE j.state = 2 AND j.queue_id = @queue_id AND j.worker_id = @worker_id AND j.fence = f.fence
 ORDER BY f.job_id  -- keeps the order of the join
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
--- All rows are locked now. Only done jobs have follow-ups.
+-- All rows are locked now.
+
+IF EXISTS (SELECT 1 FROM @changes WHERE queue IS NOT NULL)
+BEGIN
+    INSERT @rest (job_id, fence, outcome, retry_ms, run_us, error, output)
+    SELECT job_id, fence, outcome, retry_ms, run_us, error, output FROM @jobs;
+    WHILE 1 = 1
+    BEGIN
+        SET @next = NULL;
+        SELECT TOP (1) @next = c.queue FROM @changes AS c WHERE @last IS NULL OR c.queue > @last ORDER BY c.queue;
+        IF @next IS NULL
+            BREAK;
+        SET @last = @next;
+        DELETE @failed;
+        INSERT @failed (job_id, fence, attempt, worker_id, worker, run_us, error)
+        SELECT f.job_id, f.fence, j.attempt, @worker_id, ISNULL(w.name, N''), f.run_us, f.error
+        FROM @changes AS c
+        INNER JOIN @held AS h ON h.job_id = c.job_id
+        INNER JOIN @jobs AS f ON f.job_id = c.job_id
+        INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
+            ON j.job_id = c.job_id
+        LEFT JOIN [$(schema)].[workers] AS w WITH (NOLOCK) ON w.worker_id = @worker_id
+        WHERE c.queue = @next AND j.cancelling IS NULL
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+        -- A program may have cut an error within a character.
+        SET @last_id = -9223372036854775808;
+        WHILE 1 = 1
+        BEGIN
+            SET @job_id = NULL;
+            SELECT TOP (1) @job_id = job_id, @error = error FROM @failed WHERE job_id > @last_id AND error IS NOT NULL
+                ORDER BY job_id;
+            IF @job_id IS NULL
+                BREAK;
+            SET @last_id = @job_id;
+            EXEC [$(schema)].[mend_text] @error OUTPUT;
+            UPDATE @failed SET error = @error WHERE job_id = @job_id;
+        END;
+        EXEC [$(schema)].[move_jobs] @queue_id, @next, @failed, @why OUTPUT;
+
+        DELETE r
+        FROM @failed AS f
+        INNER JOIN @rest AS r ON r.job_id = f.job_id
+        INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
+            ON j.job_id = f.job_id
+        WHERE j.queue_id <> @queue_id
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+        -- finish reports jobs as dead that have a delay.
+        UPDATE r
+        SET retry_ms = 0, error = LEFT(CONCAT(N'cannot move the job to queue ''', @next, N''': ',
+            CASE WHEN @why IS NOT NULL THEN @why
+                 WHEN j.moves >= 10 THEN N'it was moved ten times already'
+                 ELSE N'an unfinished job there has its dedup_key' END, N'; ' + f.error), 4000)
+        FROM @failed AS f
+        INNER JOIN @rest AS r ON r.job_id = f.job_id
+        INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
+            ON j.job_id = f.job_id
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+        INSERT @targets (queue, first_id)
+        SELECT @next, MIN(f.job_id) FROM @failed AS f
+        WHERE NOT EXISTS (SELECT 1 FROM @rest AS r WHERE r.job_id = f.job_id)
+        HAVING COUNT(*) > 0;
+    END;
+    SET @last = NULL;
+    EXEC [$(schema)].[finish] @queue = @queue, @worker_id = @worker_id, @jobs = @rest;
+END;
+ELSE
+    EXEC [$(schema)].[finish] @queue = @queue, @worker_id = @worker_id, @jobs = @jobs;
+
+-- Only done jobs have follow-ups.
 DELETE h FROM @held AS h INNER JOIN @jobs AS f ON f.job_id = h.job_id WHERE f.outcome <> 0;
-
-EXEC [$(schema)].[finish] @queue = @queue, @worker_id = @worker_id, @jobs = @jobs;
-
 -- In the order of the queues' names, the order in which every session locks keys.
 WHILE 1 = 1
 BEGIN
@@ -104,6 +182,12 @@ BEGIN
         SET @next_id = (SELECT MIN(queue_id) FROM @grouped);
         EXEC [$(schema)].[advance_groups] @next_id;
         DELETE @grouped WHERE queue_id = @next_id;
+    END;
+    WHILE EXISTS (SELECT 1 FROM @targets)
+    BEGIN
+        SELECT TOP (1) @next = queue, @job_id = first_id FROM @targets ORDER BY queue;
+        EXEC [$(schema)].[wake_moved] @next, @job_id;
+        DELETE @targets WHERE queue = @next;
     END;
 END;
 -- As in enqueue: claims may have passed these ids, and an error must not fail the call.

@@ -109,7 +109,7 @@ BEGIN
         BEGIN TRANSACTION;
         UPDATE j
         SET state = CASE WHEN j.group_key IS NULL THEN 0 ELSE 6 END, ended = 0, attempt = 0, alone = 0, in_turn = NULL,
-            due_at = @now
+            moves = NULL, due_at = @now
         OUTPUT inserted.job_id, deleted.state, inserted.batch_id, inserted.group_key
         INTO @back (job_id, state, batch_id, group_key)
         FROM @dead AS d
@@ -146,7 +146,7 @@ BEGIN
                     payload_utf16 = CASE WHEN @text IS NULL THEN 0 ELSE 1 END,
                     checkpointed = NULL,  -- the checkpoint belongs to the old payload
                     state = CASE WHEN j.group_key IS NULL THEN 0 ELSE 6 END, ended = 0, attempt = 0, alone = 0,
-                        in_turn = NULL, due_at = @now
+                        in_turn = NULL, moves = NULL, due_at = @now
                 OUTPUT inserted.job_id, deleted.state, inserted.batch_id, inserted.group_key
                 INTO @back (job_id, state, batch_id, group_key)
                 FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk))
@@ -155,7 +155,7 @@ BEGIN
             ELSE
                 UPDATE j
                 SET state = CASE WHEN j.group_key IS NULL THEN 0 ELSE 6 END, ended = 0, attempt = 0, alone = 0,
-                    in_turn = NULL, due_at = @now
+                    in_turn = NULL, moves = NULL, due_at = @now
                 OUTPUT inserted.job_id, deleted.state, inserted.batch_id, inserted.group_key
                 INTO @back (job_id, state, batch_id, group_key)
                 FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk))

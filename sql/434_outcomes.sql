@@ -1,8 +1,8 @@
 -- For waiting producers: returns the outcomes of about @max finished jobs among up to 1,000 jobs (@jobs). @max limits
 -- the rows because outputs may be large; if @max rows or more are returned, call it again at once. Waits only for a job
 -- that is being deleted or archived, because an uncommitted finish does not count. Results, up to three with the same
--- columns: job_id, state (done, dead, cancelled, gone), error, output. gone means that the queue does not have the job:
--- it is done and was deleted, was purged, has expired, or never existed.
+-- columns: job_id, state (done, dead, cancelled, gone), error, output. gone means that no queue has the job: it is done
+-- and was deleted, was purged, has expired, or never existed. A job may have been moved to another queue since.
 CREATE OR ALTER PROCEDURE [$(schema)].[outcomes]
     @queue nvarchar(129),
     @jobs  [$(schema)].[id_list] READONLY,
@@ -28,7 +28,7 @@ SELECT TOP (@max) j.job_id,
 FROM @jobs AS a
 INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
     ON j.job_id = a.job_id
-WHERE j.queue_id = @queue_id AND j.ended = 1
+WHERE j.ended = 1
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
 -- Jobs that even NOLOCK does not find.
@@ -36,7 +36,7 @@ INSERT @absent (job_id)
 SELECT a.job_id
 FROM @jobs AS a
 WHERE NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_pk (job_id)))
-                  WHERE j.job_id = a.job_id AND j.queue_id = @queue_id)
+                  WHERE j.job_id = a.job_id)
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 IF @@ROWCOUNT = 0
     RETURN;
@@ -45,14 +45,13 @@ IF @@ROWCOUNT = 0
 DELETE a
 FROM @absent AS a
 WHERE EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
-              WHERE j.job_id = a.job_id AND j.queue_id = @queue_id)
+              WHERE j.job_id = a.job_id)
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
 SELECT TOP (@max) r.job_id, CAST('done' AS varchar(9)) AS state, r.error, r.output
 FROM @absent AS a
 INNER LOOP JOIN [$(schema)].[archive] AS r WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (archive_pk (job_id)))
     ON r.job_id = a.job_id
-WHERE r.queue_id = @queue_id
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
 SELECT a.job_id, CAST('gone' AS varchar(9)) AS state, CAST(NULL AS nvarchar(4000)) AS error,
@@ -60,6 +59,6 @@ SELECT a.job_id, CAST('gone' AS varchar(9)) AS state, CAST(NULL AS nvarchar(4000
 FROM @absent AS a
 WHERE NOT EXISTS (SELECT 1
     FROM [$(schema)].[archive] AS r WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (archive_pk (job_id)))
-                  WHERE r.job_id = a.job_id AND r.queue_id = @queue_id)
+                  WHERE r.job_id = a.job_id)
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 GO

@@ -1,6 +1,7 @@
--- Returns the stored failed attempts of one job of the queue, the oldest first. Does not wait (READPAST), so an attempt
--- that is being stored is left out. Result: attempt, fence, worker_id, worker (its name), failed_at, run_us (NULL: its
--- worker was lost), error. Later versions add columns at the end.
+-- Returns the stored failed attempts of one job of the queue, the oldest first, including attempts in other queues that
+-- the job was in. Does not wait (READPAST), so an attempt that is being stored is left out. Result: attempt, fence,
+-- worker_id, worker (its name), failed_at, run_us (NULL: its worker was lost), error, queue (of the attempt; NULL: it
+-- was deleted). Later versions add columns at the end.
 CREATE OR ALTER PROCEDURE [$(schema)].[peek_attempts]
     @queue  nvarchar(129),
     @job_id bigint
@@ -13,9 +14,14 @@ SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_na
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
 
-SELECT attempt, fence, worker_id, worker, failed_at, run_us, error
-FROM [$(schema)].[attempts] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (attempts_pk (job_id)))
-WHERE job_id = @job_id AND queue_id = @queue_id
-ORDER BY fence
+SELECT a.attempt, a.fence, a.worker_id, a.worker, a.failed_at, a.run_us, a.error,
+    (SELECT q.name FROM [$(schema)].[queues] AS q WITH (NOLOCK) WHERE q.queue_id = a.queue_id) AS queue
+FROM [$(schema)].[attempts] AS a WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (attempts_pk (job_id)))
+WHERE a.job_id = @job_id
+    AND (EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_pk (job_id)))
+                 WHERE j.job_id = @job_id AND j.queue_id = @queue_id)
+         OR EXISTS (SELECT 1 FROM [$(schema)].[archive] AS r WITH (NOLOCK, FORCESEEK (archive_pk (job_id)))
+                    WHERE r.job_id = @job_id AND r.queue_id = @queue_id))
+ORDER BY a.fence
 OPTION (MAXDOP 1);
 GO

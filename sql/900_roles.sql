@@ -56,6 +56,7 @@ GRANT EXECUTE ON OBJECT::[$(schema)].[stats] TO [$(schema)_worker];
 GRANT EXECUTE ON OBJECT::[$(schema)].[schema_info] TO [$(schema)_worker];
 GRANT EXECUTE ON TYPE::[$(schema)].[finish_list] TO [$(schema)_worker];
 GRANT EXECUTE ON TYPE::[$(schema)].[follow_up_list] TO [$(schema)_worker];
+GRANT EXECUTE ON TYPE::[$(schema)].[change_list] TO [$(schema)_worker];
 GRANT EXECUTE ON TYPE::[$(schema)].[job_list] TO [$(schema)_worker];
 GRANT EXECUTE ON TYPE::[$(schema)].[attempt_list] TO [$(schema)_worker];
 GRANT EXECUTE ON TYPE::[$(schema)].[member_list] TO [$(schema)_worker];

@@ -36,9 +36,10 @@ DROP PROCEDURE IF EXISTS [$(schema)].[list_audit], [$(schema)].[end_audit], [$(s
     [$(schema)].[unregister_worker], [$(schema)].[note_history], [$(schema)].[checkpoints], [$(schema)].[note_progress],
     [$(schema)].[heartbeat], [$(schema)].[register_worker], [$(schema)].[reap], [$(schema)].[tend],
     [$(schema)].[recover], [$(schema)].[release], [$(schema)].[finish_one], [$(schema)].[finish_with],
-    [$(schema)].[finish_mended], [$(schema)].[finish], [$(schema)].[call_sink], [$(schema)].[await_jobs],
-    [$(schema)].[look], [$(schema)].[claim], [$(schema)].[claim_runs], [$(schema)].[claim_limited], [$(schema)].[claim_once],
-    [$(schema)].[note_attempts], [$(schema)].[note_refused], [$(schema)].[sweep], [$(schema)].[lower_marks],
+    [$(schema)].[finish_mended], [$(schema)].[finish], [$(schema)].[call_sink], [$(schema)].[wake_moved],
+    [$(schema)].[move_jobs], [$(schema)].[await_jobs], [$(schema)].[look], [$(schema)].[claim],
+    [$(schema)].[claim_runs], [$(schema)].[claim_limited], [$(schema)].[claim_once], [$(schema)].[note_attempts],
+    [$(schema)].[note_refused], [$(schema)].[sweep], [$(schema)].[lower_marks],
     [$(schema)].[widen_gap], [$(schema)].[next_priority], [$(schema)].[enqueue_batch], [$(schema)].[advance_groups],
     [$(schema)].[note_ends], [$(schema)].[lock_groups], [$(schema)].[end_batch], [$(schema)].[lock_batch],
     [$(schema)].[link_queue], [$(schema)].[enqueue], [$(schema)].[check_job], [$(schema)].[create_queue],
@@ -48,6 +49,7 @@ DROP TYPE IF EXISTS [$(schema)].[progress_list];
 DROP TYPE IF EXISTS [$(schema)].[id_list];
 DROP TYPE IF EXISTS [$(schema)].[job_list];
 DROP TYPE IF EXISTS [$(schema)].[sink_list];
+DROP TYPE IF EXISTS [$(schema)].[change_list];
 DROP TYPE IF EXISTS [$(schema)].[follow_up_list];
 DROP TYPE IF EXISTS [$(schema)].[member_list];
 DROP TYPE IF EXISTS [$(schema)].[attempt_list];

@@ -70,6 +70,7 @@ mod locked_rows;
 mod logins;
 mod logs;
 mod metrics;
+mod moved_jobs;
 mod moving;
 mod network_faults;
 mod no_job_lost;

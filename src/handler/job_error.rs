@@ -40,7 +40,7 @@ pub struct JobError {
 }
 
 /// The decision about a failed job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Retried after the delay of the retry policy.
     Retry,
@@ -50,6 +50,10 @@ pub(crate) enum Verdict {
     Dead,
     /// Runs again after this delay, and this attempt does not count.
     Snooze(Duration),
+    /// Goes to this queue.
+    MoveTo(String),
+    /// What its kind does at [`OutOfMemory`](super::out_of_memory::OutOfMemory).
+    OutOfMemory,
 }
 
 /// The verdict and the cause. This is the source of its [`JobError`], so it is found even if `anyhow` has wrapped the
@@ -84,6 +88,37 @@ impl JobError {
         JobError::new(Verdict::Snooze(delay.min(TEN_YEARS)), cause)
     }
 
+    /// A failure that another queue can deal with: the job goes to this queue of the same schema, in the transaction
+    /// that finishes it. It keeps its id, payload, priority, batch, checkpoint, needs and past attempts, to which this
+    /// one is added. In the new queue it is ready at once, or waits for its turn in its group, and has all its attempts
+    /// again: its own [`max_attempts`](crate::job::NewJob::max_attempts), or those of the new queue.
+    ///
+    /// The job becomes dead instead, and its error says why, if the queue does not exist, is its own or has delivery
+    /// `at_most_once`, if an unfinished job there has its deduplication key, or if it has been moved ten times already
+    /// since it was enqueued or requeued. A queue with delivery `at_most_once` cannot take a job back, so its jobs
+    /// become dead, too.
+    ///
+    /// ```
+    /// use readpast::{Context, Handlers, Job, JobError, NewJob, Outcome};
+    ///
+    /// let handlers = Handlers::any(|job, _context| match job.payload().len() {
+    ///     0..1_000_000 => Ok(()),
+    ///     bytes => Err(JobError::move_to("large", format!("{bytes} bytes are too many for this machine")).into()),
+    /// });
+    /// let outcome = handlers.run_for_test(Context::for_test(Job::for_test(NewJob::bytes(vec![0; 1_000_000]))));
+    /// let error = "1000000 bytes are too many for this machine".to_owned();
+    /// assert_eq!(outcome, Outcome::Move { queue: "large".to_owned(), error });
+    /// ```
+    pub fn move_to(queue: impl Into<String>, cause: impl Into<BoxError>) -> JobError {
+        JobError::new(Verdict::MoveTo(queue.into()), cause)
+    }
+
+    /// A failure for lack of memory. [`KindOptions::on_out_of_memory`](super::kind_options::KindOptions::on_out_of_memory)
+    /// decides what happens to the job. By default, it is retried by the retry policy.
+    pub fn out_of_memory(cause: impl Into<BoxError>) -> JobError {
+        JobError::new(Verdict::OutOfMemory, cause)
+    }
+
     fn new(verdict: Verdict, cause: impl Into<BoxError>) -> JobError {
         JobError { verdict: Judged { verdict, cause: cause.into() } }
     }
@@ -103,11 +138,13 @@ impl StdError for JobError {
 
 impl fmt::Display for Judged {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.verdict {
+        match &self.verdict {
             Verdict::Retry => write!(f, "the job will be retried"),
             Verdict::RetryIn(delay) => write!(f, "the job will be retried in {delay:?}"),
             Verdict::Dead => write!(f, "the job will not be retried"),
             Verdict::Snooze(delay) => write!(f, "the job will run again in {delay:?}"),
+            Verdict::MoveTo(queue) => write!(f, "the job will be moved to queue '{queue}'"),
+            Verdict::OutOfMemory => write!(f, "the job ran out of memory"),
         }
     }
 }
@@ -128,7 +165,7 @@ pub(crate) fn verdict(error: &(dyn StdError + 'static)) -> Verdict {
         // The outermost verdict counts. A cause inside it is not a link of the chain, so the cause's own verdict is
         // overruled.
         if let Some(judged) = link.downcast_ref::<Judged>() {
-            return judged.verdict;
+            return judged.verdict.clone();
         }
         if link.is::<InvalidPayload>() {
             return Verdict::Dead;
@@ -203,6 +240,8 @@ mod tests {
             (JobError::retry_in(delay, JobError::dead("no")), Verdict::RetryIn(delay)),
             (JobError::snooze(delay, JobError::dead("no")), Verdict::Snooze(delay)),
             (JobError::dead(JobError::retry("no")), Verdict::Dead),
+            (JobError::move_to("large", JobError::dead("no")), Verdict::MoveTo("large".to_owned())),
+            (JobError::out_of_memory(JobError::dead("no")), Verdict::OutOfMemory),
         ] {
             assert_eq!(told(error), (verdict, "no".to_owned()));
         }

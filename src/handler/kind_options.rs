@@ -7,6 +7,7 @@ use crate::config::RetryConfig;
 use crate::error::Error;
 use crate::time::TEN_YEARS;
 
+use super::out_of_memory::OutOfMemory;
 use super::shared_limit::SharedLimit;
 
 /// How this worker runs the jobs of one kind. For an option that is not set, the worker's configuration applies.
@@ -26,6 +27,7 @@ pub struct KindOptions {
     pub(crate) time_limit: Option<Duration>,
     pub(crate) retry: Option<RetryConfig>,
     pub(crate) places: Option<Arc<SharedLimit>>,
+    pub(crate) on_out_of_memory: OutOfMemory,
 }
 
 impl KindOptions {
@@ -79,6 +81,22 @@ impl KindOptions {
         self
     }
 
+    /// Sets what happens to jobs of this kind that run out of memory
+    /// ([`JobError::out_of_memory`](super::job_error::JobError::out_of_memory)). Default: they are retried as after any
+    /// other failure.
+    ///
+    /// ```
+    /// use readpast::{Handlers, KindOptions, OutOfMemory};
+    ///
+    /// let handlers = Handlers::new()
+    ///     .kind("simulate", |_job, _context| Ok(()))
+    ///     .options("simulate", KindOptions::new().on_out_of_memory(OutOfMemory::Grow { factor: 2.0, max: 64 << 30 }));
+    /// ```
+    pub fn on_out_of_memory(mut self, then: OutOfMemory) -> KindOptions {
+        self.on_out_of_memory = then;
+        self
+    }
+
     /// Rejects invalid options of `kind`.
     pub(crate) fn check(&self, kind: &str) -> Result<(), Error> {
         if self.places.as_ref().is_some_and(|places| places.at_most() == 0) {
@@ -93,6 +111,10 @@ impl KindOptions {
                 format!("{} ms to {} ms", base.as_millis(), max.as_millis()),
                 "base_ms at most max_ms, and max_ms at most ten years".to_owned(),
             );
+            return Err(Error::Config { key, value, allowed });
+        }
+        if let Err((value, allowed)) = self.on_out_of_memory.check() {
+            let key = format!("on_out_of_memory of the handler of kind '{kind}'");
             return Err(Error::Config { key, value, allowed });
         }
         let time_limit_key = || format!("time_limit of the handler of kind '{kind}'");

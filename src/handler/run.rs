@@ -51,7 +51,7 @@ impl Handler {
             Ok(output) => return (output.into_outcome(), false),
             Err(error) => error,
         };
-        let judge = |error: &BoxError| failure(&**error, &self.options.retry.unwrap_or_default(), context.attempt());
+        let judge = |error: &BoxError| self.failure(&**error, context);
         // The code that formats an error and its causes is the handler's, too. If its panic ended the worker, the
         // attempt would not count, and the job would end the next worker as well.
         let (outcome, panicked) = match catch_unwind(AssertUnwindSafe(|| judge(&error))) {
@@ -66,16 +66,31 @@ impl Handler {
     }
 }
 
+impl Handler {
+    fn failure(&self, error: &(dyn std::error::Error + 'static), context: &Context) -> Outcome {
+        let outcome = failure(error, &self.options.retry.unwrap_or_default(), context.attempt());
+        match (outcome, verdict(error)) {
+            (Outcome::Retry { delay, error, .. }, Verdict::OutOfMemory) => {
+                self.options.on_out_of_memory.outcome(context.job(), context.place().1, delay, error)
+            }
+            (outcome, _) => outcome,
+        }
+    }
+}
+
 /// Decides what happens to a job whose attempt failed.
 pub(crate) fn failure(error: &(dyn std::error::Error + 'static), policy: &RetryConfig, attempt: u32) -> Outcome {
     // Cut to the length that is sent, because the bytes are not limited otherwise.
     let message = message(error);
     let message = cut(&message).to_owned();
     match verdict(error) {
-        Verdict::Retry => Outcome::Retry { delay: retry_delay(policy, attempt), error: message },
-        Verdict::RetryIn(delay) => Outcome::Retry { delay, error: message },
+        Verdict::Retry | Verdict::OutOfMemory => {
+            Outcome::Retry { delay: retry_delay(policy, attempt), error: message, needs: None }
+        }
+        Verdict::RetryIn(delay) => Outcome::Retry { delay, error: message, needs: None },
         Verdict::Dead => Outcome::Dead { error: message },
         Verdict::Snooze(delay) => Outcome::Snooze { delay, error: message },
+        Verdict::MoveTo(queue) => Outcome::Move { queue, error: message },
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::needs::Needs;
 use super::new_job::NewJob;
 
 /// A job that is enqueued in the transaction that finishes another as done:
@@ -34,12 +35,22 @@ pub enum Outcome {
         delay: Duration,
         /// Why it failed, with all causes, cut to 4,000 UTF-16 units.
         error: String,
+        /// The job's needs from now on, if they change.
+        needs: Option<Box<Needs>>,
     },
     /// The job runs again, without using up an attempt.
     Snooze {
         /// The time until it is due again.
         delay: Duration,
         /// The reason, cut to 4,000 UTF-16 units.
+        error: String,
+    },
+    /// The job failed, and goes to another queue, where it has all its attempts again. If it cannot be moved, it
+    /// becomes dead, and its error says why.
+    Move {
+        /// The queue, of the same schema.
+        queue: String,
+        /// Why it failed, with all causes, cut to 4,000 UTF-16 units.
         error: String,
     },
     /// The job failed permanently.
@@ -70,10 +81,29 @@ impl Outcome {
         output + self.follow_ups().iter().map(|follow_up| follow_up.job.held_bytes()).sum::<usize>()
     }
 
+    /// The queue that the job goes to.
+    pub(crate) fn moves_to(&self) -> Option<&str> {
+        match self {
+            Outcome::Move { queue, .. } => Some(queue),
+            _ => None,
+        }
+    }
+
+    /// The job's new needs, if they change.
+    pub(crate) fn new_needs(&self) -> Option<&Needs> {
+        match self {
+            Outcome::Retry { needs, .. } => needs.as_deref(),
+            _ => None,
+        }
+    }
+
     /// The size of its error.
     pub(crate) fn error_bytes(&self) -> usize {
         match self {
-            Outcome::Retry { error, .. } | Outcome::Snooze { error, .. } | Outcome::Dead { error } => error.len(),
+            Outcome::Retry { error, .. }
+            | Outcome::Snooze { error, .. }
+            | Outcome::Move { error, .. }
+            | Outcome::Dead { error } => error.len(),
             Outcome::Done { .. } | Outcome::ByHandler => 0,
         }
     }

@@ -20,7 +20,7 @@ pub(super) const BY_STATE: Labels = &[("queue", &[]), ("state", &STATES)];
 
 pub(super) const BY_LIMIT: Labels = &[("queue", &[]), ("by", &LIMITS)];
 
-const OUTCOMES: [&str; 4] = ["done", "retry", "snooze", "dead"];
+const OUTCOMES: [&str; 5] = ["done", "retry", "snooze", "moved", "dead"];
 
 const REASONS: [&str; 2] = ["unknown_kind", "kind_limit"];
 

@@ -79,8 +79,9 @@ fn record_all(worker: &WorkerMetrics, kind: &KindMetrics, queue: &QueueMetrics) 
     }
     let (delay, error) = (Duration::ZERO, String::new());
     kind.run_done(time);
-    kind.run_ended(&Outcome::Retry { delay, error: error.clone() }, time);
+    kind.run_ended(&Outcome::Retry { delay, error: error.clone(), needs: None }, time);
     kind.run_ended(&Outcome::Snooze { delay, error: error.clone() }, time);
+    kind.run_ended(&Outcome::Move { queue: "large".to_owned(), error: error.clone() }, time);
     kind.run_ended(&Outcome::Dead { error }, time);
 }
 
@@ -159,7 +160,7 @@ fn names_follow_the_rules_of_prometheus() {
 }
 
 /// Procedures that the library does not call, such as those for other scripts or, `backlog`, for an autoscaler.
-const INTERNAL_PROCEDURES: [&str; 29] = [
+const INTERNAL_PROCEDURES: [&str; 31] = [
     "backlog",
     "unknown_queue",
     "refuse",
@@ -174,6 +175,8 @@ const INTERNAL_PROCEDURES: [&str; 29] = [
     "sweep",
     "look",
     "call_sink",
+    "move_jobs",
+    "wake_moved",
     "finish_mended",
     "tend",
     "claim_once",

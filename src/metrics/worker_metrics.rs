@@ -179,6 +179,7 @@ pub(crate) struct KindMetrics {
     run_done: Histogram,
     run_retry: Histogram,
     run_snooze: Histogram,
+    run_moved: Histogram,
     run_dead: Histogram,
     pub(crate) panics: Counter,
     pub(crate) overdue: Counter,
@@ -192,6 +193,7 @@ impl KindMetrics {
             run_done: run("done"),
             run_retry: run("retry"),
             run_snooze: run("snooze"),
+            run_moved: run("moved"),
             run_dead: run("dead"),
             panics: PANICS.counter(&[queue, kind]),
             overdue: OVERDUE_JOBS.counter(&[queue, kind]),
@@ -203,6 +205,7 @@ impl KindMetrics {
             Outcome::Done { .. } | Outcome::ByHandler => self.run_done(run),
             Outcome::Retry { .. } => self.run_retry.record(run),
             Outcome::Snooze { .. } => self.run_snooze.record(run),
+            Outcome::Move { .. } => self.run_moved.record(run),
             Outcome::Dead { .. } => self.run_dead.record(run),
         }
     }

@@ -5,7 +5,10 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use readpast::admin::QueueOptions;
-use readpast::{BoxError, Context, Handlers, Job, JobError, Json, KindOptions, NewJob, Output, TypedJob, Worker};
+use readpast::{
+    BoxError, Context, Handlers, Job, JobError, Json, KindOptions, Needs, NewJob, OutOfMemory, Outcome, Output,
+    TypedJob, Worker,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::support::{Fixture, changed};
@@ -55,6 +58,34 @@ fn import(job: &Job, context: &Context) -> Result<(), BoxError> {
         Fetched::Busy => Err(JobError::retry_in(Duration::from_secs(5), "the service is busy").into()),
         Fetched::Gone => Err(JobError::dead("the file was withdrawn").into()),
     }
+}
+
+fn out_of_memory() -> Handlers {
+    let grow = OutOfMemory::Grow { factor: 2.0, max: 64 << 30 };
+    let move_on = OutOfMemory::MoveTo("large".to_owned());
+    let handlers = Handlers::new()
+        .kind("simulate", simulate)
+        .options("simulate", KindOptions::new().on_out_of_memory(grow))
+        .kind("render", render)
+        .options("render", KindOptions::new().on_out_of_memory(move_on));
+    handlers
+}
+
+fn simulate(_: &Job, _: &Context) -> Result<(), BoxError> {
+    Err(JobError::out_of_memory("no memory for the mesh").into())
+}
+
+use simulate as render;
+
+#[test]
+fn a_kind_says_what_happens_without_memory() {
+    let run = |kind: &str| {
+        let job = NewJob::text("").kind(kind).needs(Needs::new().memory(3 << 30));
+        out_of_memory().run_for_test(Context::for_test(Job::for_test(job)))
+    };
+    let Outcome::Retry { needs: Some(needs), .. } = run("simulate") else { panic!("it is retried with more") };
+    assert_eq!(*needs, Needs::new().memory(6 << 30));
+    assert!(matches!(run("render"), Outcome::Move { queue, .. } if queue == "large"));
 }
 
 #[derive(Default)]

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use readpast::admin::{ClaimOrder, CompletionPolicy, Keep, QueueOptions, Rate, Schedule};
 use readpast::crates::rayon::ThreadPoolBuilder;
-use readpast::{BoxError, Config, Handlers, Job, Json, NewBatch, NewJob, Output, Queue, Worker};
+use readpast::{
+    BoxError, Config, Context, Handlers, Job, JobError, Json, NewBatch, NewJob, Outcome, Output, Queue, Worker,
+};
 
 use crate::support::Fixture;
 
@@ -43,6 +45,13 @@ async fn grouped(queue: &Queue) -> Result<(), BoxError> {
 async fn limited(queue: &Queue) -> Result<(), BoxError> {
     let hundred_a_minute = Rate::new(100, Duration::from_secs(60));
     queue.admin().create(QueueOptions::default().max_running(8).rate(hundred_a_minute)).await?;
+    Ok(())
+}
+
+fn simulate(job: &Job, _context: &Context) -> Result<(), BoxError> {
+    if job.payload().len() > 100_000_000 {
+        return Err(JobError::move_to("large", "the model is too large for this machine").into());
+    }
     Ok(())
 }
 
@@ -86,6 +95,14 @@ async fn two_queues_share_the_threads_of_a_process() {
     assert_eq!(nightly.admin().stats(None).await.unwrap().archived, 50);
     drop((urgent, nightly));
     fixture.remove().await;
+}
+
+#[test]
+fn a_job_that_is_too_large_is_moved() {
+    let handlers = Handlers::any(simulate);
+    let run = |bytes| handlers.run_for_test(Context::for_test(Job::for_test(NewJob::bytes(vec![0; bytes]))));
+    assert!(matches!(run(1), Outcome::Done { .. }));
+    assert!(matches!(run(100_000_001), Outcome::Move { queue, .. } if queue == "large"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -523,16 +523,24 @@ impl WorkerSession {
         WorkerSession::register_on(fixture.session().await, fixture).await
     }
 
+    /// The same for another queue.
+    pub async fn register_for(fixture: &Fixture, queue: &str) -> WorkerSession {
+        WorkerSession::registered(fixture.session().await, fixture, queue).await
+    }
+
     /// The same under a login of its own.
     pub async fn register_as(fixture: &Fixture, login: &Login) -> WorkerSession {
         WorkerSession::register_on(fixture.session_as(login).await, fixture).await
     }
 
     async fn register_on(session: Session, fixture: &Fixture) -> WorkerSession {
+        WorkerSession::registered(session, fixture, &fixture.config.queue.name).await
+    }
+
+    async fn registered(session: Session, fixture: &Fixture, queue: &str) -> WorkerSession {
         // Without brackets: the protocol carries plain names, and the driver sends this text as one.
         let finish_list = format!("{}.finish_list", fixture.schema());
-        let queue = fixture.config.queue.name.clone();
-        let mut worker = WorkerSession { session, id: Uuid::new_v4(), queue, finish_list };
+        let mut worker = WorkerSession { session, id: Uuid::new_v4(), queue: queue.to_owned(), finish_list };
         let mut call = worker.session.procedure("register_worker");
         call.bind_param("@queue", worker.queue.clone());
         call.bind_param("@worker_id", worker.id);
@@ -612,6 +620,29 @@ impl WorkerSession {
         call.bind_table_with_dbtype("@jobs", &self.finish_list, jobs.to_vec());
         let result = call.exec(&mut self.session.client).await?.into_command_result().await?;
         Ok(reports(&result))
+    }
+
+    /// Moves jobs to other queues, each with the error `no`, together with jobs that end otherwise. Returns the ids
+    /// that did not end as asked, and how.
+    pub async fn move_jobs(&mut self, moves: &[(&Claimed, &str)], others: &[Finish]) -> Vec<(i64, String)> {
+        let mut sql = "DECLARE @jobs [$(schema)].[finish_list], @changes [$(schema)].[change_list];\n".to_owned();
+        for (job, queue) in moves {
+            sql += &format!("INSERT @jobs VALUES ({}, {}, 2, NULL, 7000, N'no', NULL);\n", job.job_id, job.fence);
+            sql += &format!("INSERT @changes (job_id, queue) VALUES ({}, {});\n", job.job_id, literal(queue));
+        }
+        for Finish { job_id, fence, outcome, .. } in others {
+            sql += &format!("INSERT @jobs VALUES ({job_id}, {fence}, {outcome}, NULL, NULL, NULL, NULL);\n");
+        }
+        sql += &format!(
+            "EXEC [$(schema)].[finish_with] @queue = {}, @worker_id = '{}', @jobs = @jobs, @changes = @changes;",
+            literal(&self.queue),
+            self.id
+        );
+        let rows = self.session.sql(&sql).await;
+        let mut reports: Vec<_> =
+            rows.iter().map(|row| (number(row, "job_id"), text(row, "result").unwrap())).collect();
+        reports.sort();
+        reports
     }
 
     /// Acknowledges one job without a table-valued parameter, in which the driver takes no value over 65,535 bytes.

@@ -31,6 +31,9 @@ pub struct FailedAttempt {
     pub run: Option<Duration>,
     /// Why the attempt failed, or `None` if a worker in another language gave no error.
     pub error: Option<String>,
+    /// The queue in which the attempt failed: another one if the job was moved afterwards. `None` if that queue was
+    /// deleted.
+    pub queue: Option<String>,
 }
 
 impl FailedAttempt {
@@ -43,13 +46,14 @@ impl FailedAttempt {
             failed_at: row.required_time("failed_at")?,
             run: row.optional_us("run_us")?,
             error: row.optional("error")?,
+            queue: row.optional("queue")?,
         })
     }
 }
 
 impl Serialize for FailedAttempt {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut attempt = serializer.serialize_struct("FailedAttempt", 7)?;
+        let mut attempt = serializer.serialize_struct("FailedAttempt", 8)?;
         attempt.serialize_field("attempt", &self.attempt)?;
         attempt.serialize_field("fence", &self.fence)?;
         attempt.serialize_field("worker_id", &self.worker_id)?;
@@ -57,6 +61,7 @@ impl Serialize for FailedAttempt {
         attempt.serialize_field("failed_at", &rfc3339(self.failed_at))?;
         attempt.serialize_field("run_s", &self.run.map(|run| run.as_secs_f64()))?;
         attempt.serialize_field("error", &self.error)?;
+        attempt.serialize_field("queue", &self.queue)?;
         attempt.end()
     }
 }

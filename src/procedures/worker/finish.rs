@@ -10,8 +10,8 @@ use tiberius::{ColumnData, Command, SqlTableDataRow, TableValueRow};
 use crate::connection::{Answer, Columns, Session, int, into_rows, ms, procedure, table_type, us};
 use crate::error::Error;
 use crate::id::{Fence, JobId, WorkerId};
-use crate::job::{FollowUp, Headers, MAX_TABLE_VALUE_BYTES, Outcome, due_at};
-use crate::text::cut;
+use crate::job::{FollowUp, Headers, MAX_TABLE_VALUE_BYTES, Needs, Outcome, due_at};
+use crate::text::{cut, cut_to};
 
 /// The finish of one job.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(crate) struct Finish {
 pub(crate) enum FinishResult {
     /// This worker no longer held the job under this fence; nothing was changed.
     Lost,
-    /// A retry was requested, but the job's attempts are used up.
+    /// A retry was requested, but the job's attempts are used up; or the job could not be moved to its queue.
     Dead,
 }
 
@@ -44,7 +44,7 @@ pub(crate) const FINISH_WITH: &str = "finish_with";
 pub(crate) const FINISH_ONE: &str = "finish_one";
 
 impl Session {
-    /// Finishes up to 1,000 jobs together with their follow-ups. The jobs must have a row, each must occur once, and
+    /// Finishes up to 1,000 jobs together with their follow-ups and changes. The jobs must have a row, each must occur once, and
     /// none may [be large](Finish::is_large). Returns the jobs that did not finish as requested.
     ///
     /// # Errors
@@ -61,8 +61,10 @@ impl Session {
         jobs.sort_unstable_by_key(|job| job.job_id);
         let list = table_type(self.schema(), "finish_list");
         let follow_up_list = follow_up_list_type(self.schema());
+        let change_list = table_type(self.schema(), CHANGE_LIST);
         let follow_ups = rows(jobs.iter().copied())?;
-        let call = if follow_ups.is_empty() { FINISH } else { FINISH_WITH };
+        let changes: Vec<ChangeRow<'_>> = jobs.iter().filter_map(|job| ChangeRow::of(job)).collect();
+        let call = if follow_ups.is_empty() && changes.is_empty() { FINISH } else { FINISH_WITH };
         let mut command = self.command(call);
         command.bind_param("@queue", queue);
         command.bind_param("@worker_id", worker.0);
@@ -70,6 +72,9 @@ impl Session {
         // Each list costs another round trip.
         if !follow_ups.is_empty() {
             command.bind_table_with_dbtype("@follow_ups", &follow_up_list, follow_ups);
+        }
+        if !changes.is_empty() {
+            command.bind_table_with_dbtype("@changes", &change_list, changes);
         }
         ended_otherwise(self.rows(call, command).await?)
     }
@@ -135,7 +140,8 @@ impl Outcome {
             // If the handler's transaction was committed, this matches no row. If it was not, this records a failed
             // attempt.
             Outcome::Retry { .. } | Outcome::ByHandler => 1,
-            Outcome::Dead { .. } => 2,
+            // With a row in the changes, so that it goes to the queue instead.
+            Outcome::Move { .. } | Outcome::Dead { .. } => 2,
             Outcome::Snooze { .. } => 3,
         }
     }
@@ -144,13 +150,16 @@ impl Outcome {
         match self {
             Outcome::Retry { delay, .. } | Outcome::Snooze { delay, .. } => Some(ms(*delay)),
             Outcome::ByHandler => Some(UNCOMMITTED_RETRY_MS),
-            Outcome::Done { .. } | Outcome::Dead { .. } => None,
+            Outcome::Done { .. } | Outcome::Move { .. } | Outcome::Dead { .. } => None,
         }
     }
 
     fn error(&self) -> Option<&str> {
         match self {
-            Outcome::Retry { error, .. } | Outcome::Snooze { error, .. } | Outcome::Dead { error } => Some(cut(error)),
+            Outcome::Retry { error, .. }
+            | Outcome::Snooze { error, .. }
+            | Outcome::Move { error, .. }
+            | Outcome::Dead { error } => Some(cut(error)),
             Outcome::ByHandler => Some(UNCOMMITTED),
             Outcome::Done { .. } => None,
         }
@@ -240,5 +249,42 @@ impl<'a> TableValueRow<'a> for FollowUpRow<'a> {
 
     fn get_db_type() -> &'static str {
         FOLLOW_UP_LIST
+    }
+}
+
+const CHANGE_LIST: &str = "change_list";
+
+/// One row of the table type `change_list`: what a job becomes besides its outcome.
+struct ChangeRow<'a> {
+    job_id: JobId,
+    queue: Option<&'a str>,
+    needs: Option<String>,
+}
+
+impl<'a> ChangeRow<'a> {
+    fn of(job: &'a Finish) -> Option<ChangeRow<'a>> {
+        let (queue, needs) = (job.outcome.moves_to().map(queue_name), job.outcome.new_needs().map(Needs::json));
+        (queue.is_some() || needs.is_some()).then_some(ChangeRow { job_id: job.job_id, queue, needs })
+    }
+}
+
+/// The name of a queue, cut to one UTF-16 unit more than a name can have, so that SQL Server finds no such queue instead
+/// of rejecting the whole call.
+fn queue_name(queue: &str) -> &str {
+    cut_to(queue, MAX_QUEUE_NAME + 1)
+}
+
+/// In UTF-16 units.
+const MAX_QUEUE_NAME: usize = 128;
+
+impl<'a> TableValueRow<'a> for ChangeRow<'a> {
+    fn bind_fields(&self, row: &mut SqlTableDataRow<'a>) {
+        row.add_field(self.job_id.0);
+        row.add_field(self.queue);
+        row.add_field(self.needs.clone());
+    }
+
+    fn get_db_type() -> &'static str {
+        CHANGE_LIST
     }
 }

@@ -70,7 +70,7 @@ impl Confirmations {
     pub(crate) fn refused(&self, job: &mut Ran, error: &Error) {
         let Finish { job_id, fence, attempt, .. } = job.finish;
         let delay = retry_delay(&self.state.config.retry, attempt);
-        job.finish.outcome = Outcome::Retry { delay, error: cut(&error.to_string()).to_owned() };
+        job.finish.outcome = Outcome::Retry { delay, error: cut(&error.to_string()).to_owned(), needs: None };
         job.held.registration().failed(job_id, fence);
         self.state.metrics.refused_results(1);
     }
@@ -148,8 +148,16 @@ impl Confirmations {
                 Outcome::Retry { .. } if comes_back => {
                     tally.retried();
                 }
+                Outcome::Move { queue, error } if comes_back => {
+                    tally.retried();
+                    let kind = finish.kind.as_deref();
+                    tracing::info!(job_id = %finish.job_id, attempt = finish.attempt, kind, error, to = queue, "a job was moved");
+                }
                 Outcome::Snooze { .. } if comes_back => tally.snoozed(),
-                Outcome::Retry { error, .. } | Outcome::Snooze { error, .. } | Outcome::Dead { error } => {
+                Outcome::Retry { error, .. }
+                | Outcome::Snooze { error, .. }
+                | Outcome::Move { error, .. }
+                | Outcome::Dead { error } => {
                     tally.dead();
                     metrics.dead.increment(1);
                     let kind = finish.kind.as_deref();
@@ -253,7 +261,7 @@ pub(crate) fn settle_by_handler(jobs: &mut [Ran], results: &mut Vec<(JobId, Fini
                 results.swap_remove(position);
                 Outcome::Done { output: None, follow_ups: Vec::new() }
             }
-            None => Outcome::Retry { delay: Duration::ZERO, error: UNCOMMITTED.to_owned() },
+            None => Outcome::Retry { delay: Duration::ZERO, error: UNCOMMITTED.to_owned(), needs: None },
         };
     }
 }

@@ -241,7 +241,7 @@ impl LargeOutputs {
         };
         let message = format!("{what} in {} tries of {} ms", large.tries, limit.as_millis());
         let delay = retry_delay(&self.state.config.retry, attempt);
-        let outcome = Outcome::Retry { delay, error: message };
+        let outcome = Outcome::Retry { delay, error: message, needs: None };
         Finish { job_id, fence, attempt, kind, outcome, run }
     }
 

@@ -68,6 +68,7 @@ fn judge(
         ExitOutcome::RetryIn(delay) => JobError::retry_in(delay, text),
         ExitOutcome::Dead => JobError::dead(text),
         ExitOutcome::Snooze(delay) => JobError::snooze(delay, text),
+        ExitOutcome::Move(queue) => JobError::move_to(queue, text),
     }
     .into())
 }

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use crate::texts::duration;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExitOutcome {
     Done,
     Retry,
     RetryIn(Duration),
     Dead,
     Snooze(Duration),
+    Move(String),
 }
 
 /// `EX_DATAERR` of sysexits.h: invalid input.
@@ -30,7 +31,10 @@ impl FromStr for ExitOutcome {
             None if text == "dead" => Ok(ExitOutcome::Dead),
             Some(("retry", delay)) => Ok(ExitOutcome::RetryIn(duration(delay)?)),
             Some(("snooze", delay)) => Ok(ExitOutcome::Snooze(duration(delay)?)),
-            _ => Err(format!("'{text}' is not an outcome; allowed are done, retry, retry:5m, dead and snooze:60s")),
+            Some(("move", queue)) if !queue.is_empty() => Ok(ExitOutcome::Move(queue.to_owned())),
+            _ => Err(format!(
+                "'{text}' is not an outcome; allowed are done, retry, retry:5m, dead, snooze:60s and move:QUEUE"
+            )),
         }
     }
 }
@@ -75,7 +79,7 @@ impl ExitOutcomes {
     /// The outcome by a rule that names this code.
     pub fn named(&self, code: i32) -> Option<ExitOutcome> {
         let names_it = |rule: &&ExitRule| rule.codes.iter().any(|(first, last)| (*first..=*last).contains(&code));
-        self.0.iter().rev().find(names_it).map(|rule| rule.outcome)
+        self.0.iter().rev().find(names_it).map(|rule| rule.outcome.clone())
     }
 
     pub fn of(&self, code: i32) -> ExitOutcome {
@@ -86,7 +90,12 @@ impl ExitOutcomes {
             0 => ExitOutcome::Done,
             DATA_ERROR => ExitOutcome::Dead,
             TEMPORARY_FAILURE => ExitOutcome::Retry,
-            _ => self.0.iter().rev().find(|rule| rule.codes.is_empty()).map_or(ExitOutcome::Retry, |rule| rule.outcome),
+            _ => self
+                .0
+                .iter()
+                .rev()
+                .find(|rule| rule.codes.is_empty())
+                .map_or(ExitOutcome::Retry, |rule| rule.outcome.clone()),
         }
     }
 }
@@ -105,15 +114,29 @@ mod tests {
         use ExitOutcome::*;
         let minute = Duration::from_secs(60);
         assert_eq!(outcomes(&[], [0, 1, 65, 75, 255]), [Done, Retry, Dead, Retry, Retry]);
-        let rules = ["1-9=dead", "other=snooze:60s", "3,80=retry:1m", "0=dead"];
+        let rules = ["1-9=dead", "other=snooze:60s", "3,80=retry:1m", "0=dead", "75=move:large:2"];
         let codes = [0, 1, 3, 9, 10, 65, 75, 80];
-        let expected = [Dead, Dead, RetryIn(minute), Dead, Snooze(minute), Dead, Retry, RetryIn(minute)];
+        let moved = Move("large:2".to_owned());
+        let expected = [Dead, Dead, RetryIn(minute), Dead, Snooze(minute), Dead, moved, RetryIn(minute)];
         assert_eq!(outcomes(&rules, codes), expected);
     }
 
     #[test]
     fn what_is_no_rule_is_refused() {
-        for rule in ["", "3", "3=", "3=no", "x=dead", "9-1=dead", "256=dead", "-1=dead", "3=snooze", "3=retry:soon"] {
+        for rule in [
+            "",
+            "3",
+            "3=",
+            "3=no",
+            "x=dead",
+            "9-1=dead",
+            "256=dead",
+            "-1=dead",
+            "3=snooze",
+            "3=retry:soon",
+            "3=move",
+            "3=move:",
+        ] {
             assert!(rule.parse::<ExitRule>().is_err(), "{rule}");
         }
     }

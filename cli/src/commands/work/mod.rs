@@ -123,7 +123,7 @@ pub struct Work {
     /// Time for running programs to finish after the first signal [default: 25s]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     shutdown_deadline: Option<Duration>,
-    /// Outcome of exit codes, such as 1-9=dead, 80=snooze:60s or other=retry:5m; can be repeated
+    /// Outcome of exit codes, such as 1-9=dead, 80=snooze:60s, 75=move:large or other=retry:5m; can be repeated
     #[arg(long, value_name = "CODES=OUTCOME")]
     on_exit: Vec<ExitRule>,
     /// Maximum size of standard output, at most 256MiB; a program that exceeds it is stopped, and its job becomes dead
@@ -257,7 +257,7 @@ fn handlers(kinds: &[String], running: &Arc<Running>) -> Handlers {
 /// Logs a failed run. The library itself logs dead jobs.
 fn log_failure(job: &Job, outcome: &Outcome, run: Duration) {
     let (becomes, delay, error) = match outcome {
-        Outcome::Retry { delay, error } if !job.is_last_attempt() || runner::was_taken_away(error) => {
+        Outcome::Retry { delay, error, .. } if !job.is_last_attempt() || runner::was_taken_away(error) => {
             ("retried", delay, error)
         }
         Outcome::Snooze { delay, error } => ("snoozed", delay, error),

@@ -39,17 +39,19 @@ struct Answer {
     dead: bool,
     retry_in_s: Option<f64>,
     snooze_s: Option<f64>,
+    move_to: Option<String>,
     output_text: Option<String>,
     output_hex: Option<String>,
 }
 
 /// The fields of a reply, each with what it must be.
-const FIELDS: [(&str, &str); 7] = [
+const FIELDS: [(&str, &str); 8] = [
     ("job_id", "the number of the job"),
     ("error", "a text"),
     ("dead", "true or false"),
     ("retry_in_s", "a number of seconds"),
     ("snooze_s", "a number of seconds"),
+    ("move_to", "the name of a queue"),
     ("output_text", "a text"),
     ("output_hex", "a text"),
 ];
@@ -108,8 +110,8 @@ pub fn read_answer(line: &[u8], job: &Job, max_output: usize) -> Result<Result<O
             .map_err(|_| format!("its {name} is {seconds}; it must be 0 or more seconds"))
     };
     let Some(error) = answer.error.map(told) else {
-        if answer.dead || answer.retry_in_s.is_some() || answer.snooze_s.is_some() {
-            return Err("it has dead, retry_in_s or snooze_s, but no error".to_owned());
+        if answer.dead || answer.retry_in_s.is_some() || answer.snooze_s.is_some() || answer.move_to.is_some() {
+            return Err("it has dead, retry_in_s, snooze_s or move_to, but no error".to_owned());
         }
         let output = output.unwrap_or_default();
         if output.len() > max_output {
@@ -120,12 +122,13 @@ pub fn read_answer(line: &[u8], job: &Job, max_output: usize) -> Result<Result<O
     if output.is_some() {
         return Err("it has both an error and an output".to_owned());
     }
-    Ok(Err(match (answer.dead, answer.retry_in_s, answer.snooze_s) {
-        (false, None, None) => JobError::retry(error),
-        (true, None, None) => JobError::dead(error),
-        (false, Some(delay), None) => JobError::retry_in(seconds("retry_in_s", delay)?, error),
-        (false, None, Some(delay)) => JobError::snooze(seconds("snooze_s", delay)?, error),
-        _ => return Err("it has more than one of dead, retry_in_s and snooze_s".to_owned()),
+    Ok(Err(match (answer.dead, answer.retry_in_s, answer.snooze_s, answer.move_to) {
+        (false, None, None, None) => JobError::retry(error),
+        (true, None, None, None) => JobError::dead(error),
+        (false, Some(delay), None, None) => JobError::retry_in(seconds("retry_in_s", delay)?, error),
+        (false, None, Some(delay), None) => JobError::snooze(seconds("snooze_s", delay)?, error),
+        (false, None, None, Some(queue)) => JobError::move_to(queue, error),
+        _ => return Err("it has more than one of dead, retry_in_s, snooze_s and move_to".to_owned()),
     }))
 }
 
@@ -177,6 +180,7 @@ mod tests {
             (r#"{"job_id":1,"error":"no","dead":true}"#, "Dead,"),
             (r#"{"job_id":1,"error":"no","retry_in_s":1.5}"#, "RetryIn(1.5s)"),
             (r#"{"job_id":1,"error":"no","snooze_s":60}"#, "Snooze(60s)"),
+            (r#"{"job_id":1,"error":"no","move_to":"large"}"#, r#"MoveTo("large")"#),
             (r#"{"job_id":1,"output_text":"01234567890"}"#, "Dead,"),
         ] {
             assert!(read(line).unwrap_err().contains(verdict), "{line}");
@@ -202,6 +206,8 @@ mod tests {
             r#"{"job_id":1,"outptu_text":"x"}"#,
             r#"{"job_id":1,"dead":true}"#,
             r#"{"job_id":1,"error":"no","dead":true,"snooze_s":1}"#,
+            r#"{"job_id":1,"move_to":"large"}"#,
+            r#"{"job_id":1,"error":"no","move_to":"large","dead":true}"#,
             r#"{"job_id":1,"error":"no","output_text":"x"}"#,
             r#"{"job_id":1,"error":"no","retry_in_s":-1}"#,
             r#"{"job_id":1,"output_hex":"0xF"}"#,

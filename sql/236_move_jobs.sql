@@ -1,0 +1,110 @@
+-- Moves claimed jobs to another queue, where they are ready or, in a group, wait for their turn. attempt restarts at 0,
+-- and fence keeps growing. Called by procedures that finish jobs, before their own changes, in their transaction. The
+-- caller has locked the jobs' rows, and calls wake_moved after the commit. A job that cannot be moved stays claimed.
+-- @why says why none of them can, or is NULL. Then a job that stays was moved ten times already, or an unfinished job
+-- of the other queue has its deduplication key.
+--
+-- The queue's row stays locked (S) until the transaction ends, so that delete_queue sees the jobs, and create_queue
+-- cannot change the delivery. moves bounds loops of queues whose handlers pass a job round. A job with a key may wait
+-- for a producer that has the key's entry. Such jobs are moved one by one in the order of the keys, as in
+-- enqueue_batch.
+CREATE OR ALTER PROCEDURE [$(schema)].[move_jobs]
+    @queue_id int,             -- the queue of the jobs
+    @to       nvarchar(129),   -- the name of the other queue
+    @failed   [$(schema)].[attempt_list] READONLY,  -- the jobs, with the attempts that failed
+    @why      nvarchar(100) OUTPUT
+AS
+SET NOCOUNT, XACT_ABORT ON;
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @to_id int, @delivery varchar(13), @job_id bigint,
+    @key nvarchar(256), @last nvarchar(256);
+DECLARE @keyed TABLE (dedup_key nvarchar(256) COLLATE Latin1_General_100_BIN2 NOT NULL PRIMARY KEY CLUSTERED,
+    job_id bigint NOT NULL);
+DECLARE @moved TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, in_turn bit NULL,
+    group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL);
+DECLARE @noted [$(schema)].[attempt_list];
+
+-- REPEATABLEREAD keeps the shared lock even under READ_COMMITTED_SNAPSHOT.
+SELECT @to_id = queue_id, @delivery = delivery
+FROM [$(schema)].[queues] WITH (ROWLOCK, REPEATABLEREAD, FORCESEEK (queues_name (name))) WHERE name = @to;
+SET @why = CASE WHEN @to_id IS NULL THEN N'there is no such queue'
+                WHEN @to_id = @queue_id THEN N'the job is in this queue'
+                WHEN @delivery = 'at_most_once' THEN N'its delivery is at_most_once' END;
+IF @why IS NOT NULL
+    RETURN 0;
+
+IF EXISTS (SELECT 1
+           FROM @failed AS f
+           INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
+               ON j.job_id = f.job_id
+           WHERE j.group_key IS NOT NULL OR j.batch_id IS NOT NULL)
+    EXEC [$(schema)].[link_queue] @to_id;
+
+INSERT @keyed (dedup_key, job_id)
+SELECT j.dedup_key, j.job_id
+FROM @failed AS f
+INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, UPDLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id
+WHERE j.dedup_key IS NOT NULL
+ORDER BY f.job_id  -- keeps the order of the join
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
+
+UPDATE j
+SET queue_id = @to_id, state = CASE WHEN j.group_key IS NULL THEN 0 ELSE 6 END, in_turn = NULL, attempt = 0, alone = 0,
+    moves = ISNULL(j.moves, 0) + 1, due_at = @now, finished_at = @now, run_us = f.run_us, error = f.error
+OUTPUT inserted.job_id, deleted.in_turn, inserted.group_key INTO @moved (job_id, in_turn, group_key)
+FROM @failed AS f
+INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id
+WHERE j.dedup_key IS NULL AND ISNULL(j.moves, 0) < 10
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
+
+WHILE 1 = 1
+BEGIN
+    SET @job_id = NULL;
+    SELECT TOP (1) @job_id = job_id, @key = dedup_key FROM @keyed WHERE @last IS NULL OR dedup_key > @last
+        ORDER BY dedup_key;
+    IF @job_id IS NULL
+        BREAK;
+    SET @last = @key;
+    -- READCOMMITTEDLOCK: waits for an uncommitted enqueue of the key even under READ_COMMITTED_SNAPSHOT.
+    IF EXISTS (SELECT 1
+               FROM [$(schema)].[jobs] WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_dedup (queue_id, dedup_key)))
+               WHERE queue_id = @to_id AND dedup_key = @key AND dedup_key IS NOT NULL AND ended = 0)
+        CONTINUE;
+    SET XACT_ABORT OFF;
+    BEGIN TRY
+        UPDATE j
+        SET queue_id = @to_id, state = CASE WHEN j.group_key IS NULL THEN 0 ELSE 6 END, in_turn = NULL, attempt = 0,
+            alone = 0, moves = ISNULL(j.moves, 0) + 1, due_at = @now, finished_at = @now, run_us = f.run_us,
+            error = f.error
+        OUTPUT inserted.job_id, deleted.in_turn, inserted.group_key INTO @moved (job_id, in_turn, group_key)
+        FROM @failed AS f
+        INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id
+        WHERE f.job_id = @job_id AND ISNULL(j.moves, 0) < 10
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+    END TRY
+    BEGIN CATCH
+        -- A producer has taken the key since the lookup. Other errors roll back everything.
+        SET XACT_ABORT ON;
+        IF ERROR_NUMBER() <> 2601 OR XACT_STATE() = -1
+            THROW;
+    END CATCH;
+    SET XACT_ABORT ON;
+END;
+
+INSERT @noted (job_id, fence, attempt, worker_id, worker, run_us, error)
+SELECT f.job_id, f.fence, f.attempt, f.worker_id, f.worker, f.run_us, f.error
+FROM @failed AS f
+INNER JOIN @moved AS m ON m.job_id = f.job_id;
+EXEC [$(schema)].[note_attempts] @queue_id, @noted;
+-- Otherwise the deletion of the old queue would delete the checkpoints.
+UPDATE p
+SET queue_id = @to_id
+FROM @moved AS m
+INNER LOOP JOIN [$(schema)].[progress] AS p WITH (ROWLOCK, FORCESEEK, INDEX (progress_pk)) ON p.job_id = m.job_id
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
+-- The jobs pass on their turns in the old queue, and wait for turns in the other.
+INSERT [$(schema)].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended, job_id)
+SELECT @queue_id, m.group_key, COUNT(*), NULL FROM @moved AS m
+    WHERE m.group_key IS NOT NULL AND m.in_turn = 1 GROUP BY m.group_key
+UNION ALL
+SELECT @to_id, m.group_key, 0, MIN(m.job_id) FROM @moved AS m WHERE m.group_key IS NOT NULL GROUP BY m.group_key;
+GO
