@@ -24,6 +24,7 @@ IF OBJECT_ID(N'[$(schema)].[archive]', N'U') IS NULL
         headers        nvarchar(1500)   COLLATE Latin1_General_100_BIN2 NULL,
         batch_id       bigint           NULL,
         group_key      nvarchar(128)    COLLATE Latin1_General_100_BIN2 NULL,
+        needs          varchar(1000)    COLLATE Latin1_General_100_BIN2 NULL,
         CONSTRAINT archive_pk PRIMARY KEY CLUSTERED (job_id)
     );
 GO

@@ -21,6 +21,7 @@ IF OBJECT_ID(N'[$(schema)].[batches]', N'U') IS NULL
         kind           varchar(64)      COLLATE Latin1_General_100_BIN2 NULL,
         correlation_id uniqueidentifier NULL,
         headers        nvarchar(1300)   COLLATE Latin1_General_100_BIN2 NULL,
+        needs          varchar(1000)    COLLATE Latin1_General_100_BIN2 NULL,
         payload_utf16  bit              NOT NULL,
         payload        varbinary(max)   NULL,      -- NULL: no follow-up
         CONSTRAINT batches_pk PRIMARY KEY CLUSTERED (batch_id)

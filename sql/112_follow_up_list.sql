@@ -17,6 +17,7 @@ IF TYPE_ID(N'[$(schema)].[follow_up_list]') IS NULL
         time_limit_ms  bigint           NULL,
         headers        nvarchar(1301)   COLLATE Latin1_General_100_BIN2 NULL,
         group_key      nvarchar(129)    COLLATE Latin1_General_100_BIN2 NULL,
-        batch_id       bigint           NULL
+        batch_id       bigint           NULL,
+        needs          nvarchar(1001)   COLLATE Latin1_General_100_BIN2 NULL
     );
 GO

@@ -1,6 +1,6 @@
 -- Raises the error of a parameter with an invalid value. A text is quoted, a number is not.
 CREATE OR ALTER PROCEDURE [$(schema)].[refuse]
-    @what    nvarchar(64),
+    @what    nvarchar(100),
     @value   nvarchar(1000),
     @allowed nvarchar(400)
 AS

@@ -5,7 +5,8 @@ CREATE OR ALTER PROCEDURE [$(schema)].[check_job]
     @kind          nvarchar(65),
     @time_limit_ms bigint,
     @headers       nvarchar(1301),
-    @group_key     nvarchar(129)
+    @group_key     nvarchar(129),
+    @needs         nvarchar(1001)
 AS
 SET NOCOUNT, XACT_ABORT ON;
 IF @max_attempts < 1
@@ -24,9 +25,9 @@ IF DATALENGTH(@group_key) = 0 OR DATALENGTH(@group_key) > 256
     OR DATALENGTH(@group_key) <> DATALENGTH(LTRIM(RTRIM(@group_key)))
     THROW 58003, N'group_key must have 1 to 128 characters, with no leading or trailing spaces', 1;
 IF @dedup_key IS NOT NULL
-    EXEC [$(schema)].[check_text] N'dedup_key', @dedup_key;
+    EXEC [$(schema)].[check_text] N'dedup_key', @dedup_key, 1;
 IF @group_key IS NOT NULL
-    EXEC [$(schema)].[check_text] N'group_key', @group_key;
+    EXEC [$(schema)].[check_text] N'group_key', @group_key, 1;
 IF @headers IS NOT NULL
 BEGIN
     EXEC [$(schema)].[check_text] N'headers', @headers;
@@ -34,4 +35,6 @@ BEGIN
     IF EXISTS (SELECT 1 FROM OPENJSON(@headers) WHERE [key] LIKE N'readpast-%')
         THROW 58003, N'headers must not have names that begin with readpast-', 1;
 END;
+IF @needs IS NOT NULL
+    EXEC [$(schema)].[check_needs] @needs;
 GO

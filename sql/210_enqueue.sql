@@ -34,7 +34,9 @@ CREATE OR ALTER PROCEDURE [$(schema)].[enqueue]
     @group_key      nvarchar(129)    = NULL,  -- up to 128 characters; jobs of one key take turns (create_queue)
     @batch_id       bigint           = NULL,  -- the batch to which the job belongs (create_batch)
     @part_of        bigint           = NULL,  -- the batch that the call adds a part to
-    @part           bigint           = NULL   -- the part's number, chosen by the caller
+    @part           bigint           = NULL,  -- the part's number, chosen by the caller
+    -- what the job needs while it runs, a JSON object such as {"memory": 3221225472, "threads": 4, "gpu": 1}
+    @needs          nvarchar(1001)   = NULL
 AS
 SET NOCOUNT ON;
 -- adopt: refuse
@@ -55,9 +57,9 @@ IF @delay_ms < 0 OR @delay_ms > 315360000000 OR (@delay_ms IS NOT NULL AND @due_
     THROW 58003, N'delay_ms must be 0 to 315360000000 (ten years), and cannot be combined with due_at', 1;
 -- These checks are inline so that a job with only a kind does not pay for the call.
 IF @max_attempts IS NOT NULL OR @dedup_key IS NOT NULL OR @time_limit_ms IS NOT NULL OR @headers IS NOT NULL
-    OR @group_key IS NOT NULL OR DATALENGTH(@kind) NOT BETWEEN 2 AND 128
+    OR @group_key IS NOT NULL OR @needs IS NOT NULL OR DATALENGTH(@kind) NOT BETWEEN 2 AND 128
     OR @kind COLLATE Latin1_General_100_BIN2 LIKE N'%[^!-~]%'
-    EXEC [$(schema)].[check_job] @max_attempts, @dedup_key, @kind, @time_limit_ms, @headers, @group_key;
+    EXEC [$(schema)].[check_job] @max_attempts, @dedup_key, @kind, @time_limit_ms, @headers, @group_key, @needs;
 IF @part_of IS NOT NULL OR @part IS NOT NULL
 BEGIN
     IF @part_of IS NULL OR @part IS NULL OR @batch_id <> @part_of
@@ -112,14 +114,14 @@ BEGIN
         BEGIN TRY
             INSERT [$(schema)].[jobs] WITH (ROWLOCK)
                 (job_id, queue_id, state, priority, max_attempts, enqueued_at, due_at, correlation_id, kind,
-                 dedup_key, payload_utf16, payload, time_limit_ms, headers, batch_id, group_key, plain)
+                 dedup_key, payload_utf16, payload, time_limit_ms, headers, batch_id, group_key, needs, plain)
             VALUES
                 (@new_id, @queue_id, CASE WHEN @due > @now THEN 1 WHEN @group_key IS NOT NULL THEN 6 ELSE 0 END,
                  ISNULL(@priority, 0), @max_attempts, @now, @due, @correlation_id, @kind, @dedup_key,
                  CASE WHEN @text IS NULL THEN 0 ELSE 1 END, ISNULL(@payload, CAST(@text AS varbinary(max))),
-                 @time_limit_ms, @headers, @batch_id, @group_key,
+                 @time_limit_ms, @headers, @batch_id, @group_key, @needs,
                  CASE WHEN @is_member = 0 AND @dedup_key IS NULL AND @correlation_id IS NULL AND @time_limit_ms IS NULL
-                 AND @headers IS NULL THEN 1 END);
+                 AND @headers IS NULL AND @needs IS NULL THEN 1 END);
             SET @job_id = @new_id;
         END TRY
         BEGIN CATCH

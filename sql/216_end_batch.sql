@@ -24,13 +24,13 @@ FROM [$(schema)].[batch_counts] WITH (ROWLOCK)
 WHERE batch_id = @batch_id;
 INSERT [$(schema)].[jobs] WITH (ROWLOCK)
     (job_id, queue_id, state, priority, max_attempts, enqueued_at, due_at, correlation_id, kind, payload_utf16,
-     payload, time_limit_ms, headers, batch_id)
+     payload, time_limit_ms, headers, batch_id, needs)
 SELECT @job_id, b.queue_id, 0, b.priority, b.max_attempts, @now,
        @now, b.correlation_id, b.kind, b.payload_utf16, b.payload, b.time_limit_ms,
            -- Puts the header in front of the follow-up's own headers, or replaces an empty object.
        CASE WHEN b.headers IS NULL OR b.headers NOT LIKE N'%"%' THEN @header + N'}'
             ELSE @header + N',' + STUFF(b.headers, 1, 1, N'') END,
-       b.parent_id
+       b.parent_id, b.needs
 FROM [$(schema)].[batches] AS b WITH (ROWLOCK, READCOMMITTEDLOCK)
 WHERE b.batch_id = @batch_id
 OPTION (MAXDOP 1, KEEPFIXED PLAN);

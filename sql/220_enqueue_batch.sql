@@ -1,7 +1,7 @@
 -- Enqueues many jobs in the caller's transaction, with ascending ids in the order of their ordinals. Jobs with a time
--- limit, headers, a group or a batch also have a row in @details. Groups, batches, @part_of and @part work as for
--- enqueue. Result (none with @report = 0, for triggers): ordinal, job_id, duplicate. A duplicate has the job_id of the
--- unfinished or earlier job with its key. If the part exists, the result is empty.
+-- limit, headers, needs, a group or a batch also have a row in @details. Groups, batches, @part_of and @part work as
+-- for enqueue. Result (none with @report = 0, for triggers): ordinal, job_id, duplicate. A duplicate has the job_id of
+-- the unfinished or earlier job with its key. If the part exists, the result is empty.
 --
 -- Jobs without a key are added by one INSERT. Jobs with a key are added one by one in the order of the keys, so that
 -- two calls with common keys cannot deadlock (INSERT ... SELECT ... ORDER BY guarantees no order). If another session
@@ -32,7 +32,8 @@ DECLARE @numbered TABLE
     time_limit_ms int    NULL,
     headers       nvarchar(1300) COLLATE Latin1_General_100_BIN2 NULL,
     batch_id      bigint         NULL,
-    group_key     nvarchar(128)  COLLATE Latin1_General_100_BIN2 NULL
+    group_key     nvarchar(128)  COLLATE Latin1_General_100_BIN2 NULL,
+    needs         varchar(1000)  COLLATE Latin1_General_100_BIN2 NULL
 );
 -- Jobs with a key, in the order of the keys.
 DECLARE @keyed TABLE
@@ -65,7 +66,7 @@ IF @has_keys = 1 AND EXISTS (SELECT 1 FROM @jobs
 IF @has_keys = 1
 BEGIN
     SET @texts = (SELECT STRING_AGG(CAST(dedup_key AS nvarchar(max)), N'.') FROM @jobs);
-    EXEC [$(schema)].[check_text] N'dedup_key', @texts;
+    EXEC [$(schema)].[check_text] N'dedup_key', @texts, 1;
 END;
 IF EXISTS (SELECT 1 FROM @details)
 BEGIN
@@ -82,9 +83,11 @@ BEGIN
         OR DATALENGTH(group_key) <> DATALENGTH(LTRIM(RTRIM(group_key))))
         THROW 58003, N'group_key must have 1 to 128 characters, with no leading or trailing spaces', 1;
     SET @texts = (SELECT STRING_AGG(CAST(group_key AS nvarchar(max)), N'.') FROM @details);
-    EXEC [$(schema)].[check_text] N'group_key', @texts;
+    EXEC [$(schema)].[check_text] N'group_key', @texts, 1;
     SET @texts = (SELECT STRING_AGG(CAST(headers AS nvarchar(max)), N'.') FROM @details);
     EXEC [$(schema)].[check_text] N'headers', @texts;
+    IF EXISTS (SELECT 1 FROM @details WHERE needs IS NOT NULL)
+        EXEC [$(schema)].[check_needs] @details = @details;
     SELECT TOP (1) @wrong = d.ordinal FROM @details AS d
         WHERE NOT EXISTS (SELECT 1 FROM @jobs AS n WHERE n.ordinal = d.ordinal);
     IF @wrong IS NOT NULL
@@ -108,7 +111,8 @@ FROM @jobs AS n;
 SET @first_id = (SELECT MIN(own_id) FROM @numbered);
 IF @has_details = 1
     UPDATE i
-    SET time_limit_ms = d.time_limit_ms, headers = d.headers, batch_id = d.batch_id, group_key = d.group_key
+    SET time_limit_ms = d.time_limit_ms, headers = d.headers, batch_id = d.batch_id, group_key = d.group_key,
+        needs = d.needs
     FROM @details AS d
     INNER JOIN @numbered AS i ON i.ordinal = d.ordinal;
 IF @part IS NOT NULL
@@ -163,7 +167,7 @@ BEGIN
     END;
     INSERT [$(schema)].[jobs] WITH (ROWLOCK)
         (job_id, queue_id, state, priority, max_attempts, enqueued_at, due_at, correlation_id, kind,
-         payload_utf16, payload, time_limit_ms, headers, batch_id, group_key, plain)
+         payload_utf16, payload, time_limit_ms, headers, batch_id, group_key, needs, plain)
     SELECT i.own_id, @queue_id,
            CASE WHEN n.due_at > @now OR n.delay_ms > 0 THEN 1 WHEN i.group_key IS NOT NULL THEN 6 ELSE 0 END,
            ISNULL(n.priority, 0), n.max_attempts, @now,
@@ -171,7 +175,7 @@ BEGIN
                DATEADD(MILLISECOND, n.delay_ms % 1000, DATEADD(SECOND, n.delay_ms / 1000, @now)), @now),
            n.correlation_id, n.kind, CASE WHEN n.text IS NULL THEN 0 ELSE 1 END,
            ISNULL(n.payload, CAST(n.text AS varbinary(max))), i.time_limit_ms, i.headers, i.batch_id, i.group_key,
-           CASE WHEN @has_details = 0 AND @part IS NULL AND n.correlation_id IS NULL THEN 1 END
+           i.needs, CASE WHEN @has_details = 0 AND @part IS NULL AND n.correlation_id IS NULL THEN 1 END
     FROM @jobs AS n
     INNER JOIN @numbered AS i ON i.ordinal = n.ordinal
     WHERE n.dedup_key IS NULL
@@ -198,7 +202,7 @@ BEGIN
             BEGIN TRY
                 INSERT [$(schema)].[jobs] WITH (ROWLOCK)
                     (job_id, queue_id, state, priority, max_attempts, enqueued_at, due_at, correlation_id, kind,
-                     dedup_key, payload_utf16, payload, time_limit_ms, headers, batch_id, group_key)
+                     dedup_key, payload_utf16, payload, time_limit_ms, headers, batch_id, group_key, needs)
                 SELECT i.own_id, @queue_id,
                     CASE WHEN n.due_at > @now OR n.delay_ms > 0 THEN 1 WHEN i.group_key IS NOT NULL THEN 6 ELSE 0 END,
                     ISNULL(n.priority, 0), n.max_attempts, @now,
@@ -206,7 +210,7 @@ BEGIN
                         DATEADD(MILLISECOND, n.delay_ms % 1000, DATEADD(SECOND, n.delay_ms / 1000, @now)), @now),
                     n.correlation_id, n.kind, n.dedup_key, CASE WHEN n.text IS NULL THEN 0 ELSE 1 END,
                     ISNULL(n.payload, CAST(n.text AS varbinary(max))), i.time_limit_ms, i.headers, i.batch_id,
-                    i.group_key
+                    i.group_key, i.needs
                 FROM @jobs AS n
                 INNER LOOP JOIN @numbered AS i ON i.ordinal = n.ordinal
                 WHERE n.ordinal = @ordinal

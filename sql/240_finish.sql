@@ -126,11 +126,11 @@ BEGIN
            deleted.due_at, deleted.worker_id, deleted.claimed_at, @now, f.run_us, deleted.correlation_id, deleted.kind,
            deleted.dedup_key, deleted.payload_utf16, deleted.payload,
            CASE WHEN deleted.cancelling = 1 THEN NULL ELSE deleted.error END, f.output, deleted.time_limit_ms,
-           deleted.headers, deleted.batch_id, deleted.group_key
+           deleted.headers, deleted.batch_id, deleted.group_key, deleted.needs
     INTO [$(schema)].[archive]
          (job_id, queue_id, priority, attempt, fence, enqueued_at, due_at, worker_id, claimed_at, finished_at, run_us,
           correlation_id, kind, dedup_key, payload_utf16, payload, error, output, time_limit_ms, headers, batch_id,
-          group_key)
+          group_key, needs)
     FROM @jobs AS f
     INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id
     WHERE f.outcome = 0 AND j.state = 2 AND j.queue_id = @queue_id AND j.worker_id = @worker_id AND j.fence = f.fence

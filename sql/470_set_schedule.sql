@@ -20,7 +20,8 @@ CREATE OR ALTER PROCEDURE [$(schema)].[set_schedule]
     @make_up        int              = 1,      -- how many of the last missed times to make up for
     @jitter_ms      int              = 0,      -- the longest random delay of each job, up to a day
     @headers        nvarchar(1301)   = NULL,
-    @group_key      nvarchar(129)    = NULL
+    @group_key      nvarchar(129)    = NULL,
+    @needs          nvarchar(1001)   = NULL
 AS
 SET NOCOUNT ON;
 -- adopt: refuse
@@ -34,7 +35,7 @@ IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
 IF @name IS NULL OR LEN(@name) = 0 OR DATALENGTH(@name) > 256 OR DATALENGTH(@name) <> DATALENGTH(LTRIM(RTRIM(@name)))
     THROW 58003, N'name must have 1 to 128 characters, with no leading or trailing spaces', 1;
-EXEC [$(schema)].[check_text] N'the name of a schedule', @name;
+EXEC [$(schema)].[check_text] N'the name of a schedule', @name, 1;  -- it becomes part of keys
 IF @cron IS NULL OR LEN(@cron) = 0 OR DATALENGTH(@cron) > 256
     THROW 58003, N'cron must have 1 to 256 characters', 1;
 IF @time_zone IS NULL OR LEN(@time_zone) = 0 OR DATALENGTH(@time_zone) > 64
@@ -46,7 +47,7 @@ IF @jitter_ms IS NULL OR @jitter_ms < 0 OR @jitter_ms > 86400000
 -- The same checks as in enqueue, which would otherwise fail later.
 IF (@payload IS NULL AND @text IS NULL) OR (@payload IS NOT NULL AND @text IS NOT NULL)
     THROW 58003, N'a job needs either a payload or a text', 1;
-EXEC [$(schema)].[check_job] @max_attempts, @dedup_key, @kind, @time_limit_ms, @headers, @group_key;
+EXEC [$(schema)].[check_job] @max_attempts, @dedup_key, @kind, @time_limit_ms, @headers, @group_key, @needs;
 IF @group_key IS NOT NULL AND @delivery = 'at_most_once'
     THROW 58003,
         N'a queue with delivery at_most_once cannot have groups or batches, because its claims delete the jobs', 1;
@@ -58,10 +59,10 @@ IF NOT EXISTS (SELECT 1 FROM [$(schema)].[schedules] WITH (ROWLOCK, UPDLOCK, HOL
 BEGIN
     INSERT [$(schema)].[schedules]
         (queue_id, name, cron, time_zone, make_up, jitter_ms, priority, max_attempts, time_limit_ms, kind, dedup_key,
-         correlation_id, headers, group_key, payload_utf16, payload, next_at, look_at, looked_at)
+         correlation_id, headers, group_key, needs, payload_utf16, payload, next_at, look_at, looked_at)
     VALUES
         (@queue_id, @name, @cron, @time_zone, @make_up, @jitter_ms, ISNULL(@priority, 0), @max_attempts, @time_limit_ms,
-         @kind, @dedup_key, @correlation_id, @headers, @group_key, CASE WHEN @text IS NULL THEN 0 ELSE 1 END,
+         @kind, @dedup_key, @correlation_id, @headers, @group_key, @needs, CASE WHEN @text IS NULL THEN 0 ELSE 1 END,
          ISNULL(@payload, CAST(@text AS varbinary(max))), @now, @now, @now);
     SET @created = 1;
 END;
@@ -72,7 +73,7 @@ ELSE
         cron = @cron, time_zone = @time_zone, make_up = @make_up, jitter_ms = @jitter_ms,
         priority = ISNULL(@priority, 0), max_attempts = @max_attempts, time_limit_ms = @time_limit_ms, kind = @kind,
         dedup_key = @dedup_key, correlation_id = @correlation_id, headers = @headers, group_key = @group_key,
-        payload_utf16 = CASE WHEN @text IS NULL THEN 0 ELSE 1 END,
+        needs = @needs, payload_utf16 = CASE WHEN @text IS NULL THEN 0 ELSE 1 END,
         payload = ISNULL(@payload, CAST(@text AS varbinary(max))), revision = revision + 1
     WHERE queue_id = @queue_id AND name = @name;
 -- As in enqueue: the queue may have been deleted.

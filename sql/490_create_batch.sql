@@ -19,7 +19,8 @@ CREATE OR ALTER PROCEDURE [$(schema)].[create_batch]
     @time_limit_ms  bigint           = NULL,
     @headers        nvarchar(1301)   = NULL,
     @parent_id      bigint           = NULL,
-    @batch_id       bigint           = NULL OUTPUT
+    @batch_id       bigint           = NULL OUTPUT,
+    @needs          nvarchar(1001)   = NULL
 AS
 SET NOCOUNT ON;
 -- adopt: refuse
@@ -37,7 +38,7 @@ EXEC [$(schema)].[check_text] N'name', @name;
 IF @payload IS NOT NULL AND @text IS NOT NULL
     THROW 58003, N'a follow-up must have either a payload or a text', 1;
 -- The same checks as in enqueue, which would otherwise fail when the batch completes.
-EXEC [$(schema)].[check_job] @max_attempts, NULL, @kind, @time_limit_ms, @headers, NULL;
+EXEC [$(schema)].[check_job] @max_attempts, NULL, @kind, @time_limit_ms, @headers, NULL, @needs;
 IF @parent_id IS NOT NULL AND @payload IS NULL AND @text IS NULL
     THROW 58003, N'parent_id requires a payload or a text, because the follow-up belongs to the parent', 1;
 IF @parent_id IS NOT NULL AND @delivery = 'at_most_once'
@@ -48,10 +49,10 @@ BEGIN TRANSACTION;
 EXEC [$(schema)].[lock_batch] @parent_id;
 INSERT [$(schema)].[batches] WITH (ROWLOCK)
     (queue_id, name, parent_id, created_at, priority, max_attempts, time_limit_ms, kind, correlation_id, headers,
-     payload_utf16, payload)
+     needs, payload_utf16, payload)
 VALUES
     (@queue_id, @name, @parent_id, @now, ISNULL(@priority, 0), @max_attempts, @time_limit_ms, @kind, @correlation_id,
-     @headers, CASE WHEN @text IS NULL THEN 0 ELSE 1 END, ISNULL(@payload, CAST(@text AS varbinary(max))));
+     @headers, @needs, CASE WHEN @text IS NULL THEN 0 ELSE 1 END, ISNULL(@payload, CAST(@text AS varbinary(max))));
 SET @batch_id = CAST(SCOPE_IDENTITY() AS bigint);
 INSERT [$(schema)].[batch_counts] WITH (ROWLOCK) (batch_id, queue_id) VALUES (@batch_id, @queue_id);
 -- As in enqueue: the queue may have been deleted.

@@ -43,8 +43,8 @@ DROP PROCEDURE IF EXISTS [$(schema)].[list_audit], [$(schema)].[end_audit], [$(s
     [$(schema)].[widen_gap], [$(schema)].[next_priority], [$(schema)].[enqueue_batch], [$(schema)].[advance_groups],
     [$(schema)].[note_ends], [$(schema)].[lock_groups], [$(schema)].[end_batch], [$(schema)].[lock_batch],
     [$(schema)].[link_queue], [$(schema)].[enqueue], [$(schema)].[check_job], [$(schema)].[create_queue],
-    [$(schema)].[check_text], [$(schema)].[raise], [$(schema)].[mend_text], [$(schema)].[refuse],
-    [$(schema)].[unknown_queue];
+    [$(schema)].[check_needs], [$(schema)].[check_text], [$(schema)].[raise], [$(schema)].[mend_text],
+    [$(schema)].[refuse], [$(schema)].[unknown_queue];
 DROP TYPE IF EXISTS [$(schema)].[progress_list];
 DROP TYPE IF EXISTS [$(schema)].[id_list];
 DROP TYPE IF EXISTS [$(schema)].[job_list];

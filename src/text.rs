@@ -22,14 +22,19 @@ pub(crate) fn decode_text(bytes: &[u8], utf16: bool) -> Result<Cow<'_, str>, Str
     }
 }
 
-/// Checks that `text` has 1 to `max_units` UTF-16 units, with no leading or trailing spaces: SQL Server ignores
-/// trailing spaces when it compares texts.
+/// Checks that `text` has 1 to `max_units` UTF-16 units, with no leading or trailing spaces, because SQL Server ignores
+/// trailing spaces when it compares texts, and with no control characters, whose long escapes would not fit into the
+/// details of a claim (sql/020_jobs.sql).
 ///
 /// The error names `name` and says what is allowed.
 pub(crate) fn check_name(name: &str, text: &str, max_units: usize) -> Result<(), String> {
     let units = text.encode_utf16().count();
     if units == 0 || units > max_units {
         return Err(format!("{name} has {units} UTF-16 units; it must have 1 to {max_units}"));
+    }
+    if let Some(control) = text.chars().find(|character| *character < ' ') {
+        let code = u32::from(control);
+        return Err(format!("{name} has the control character U+{code:04X}; it must have none (U+0000 to U+001F)"));
     }
     if text.trim() != text {
         return Err(format!("{name} is '{text}'; it must have no leading or trailing spaces"));

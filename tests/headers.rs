@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use readpast::admin::{ClaimOrder, CompletionPolicy, Delivery, JobChange, JobState, QueueOptions, Rate, Schedule};
 use readpast::transaction::enqueue_in;
-use readpast::{BoxError, Context, Error, Handlers, Job, NewJob, Output, Worker};
+use readpast::{BoxError, Context, Error, Handlers, Job, Needs, NewJob, Output, Worker};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -319,11 +319,16 @@ async fn headers_that_cannot_be_read_hold_up_no_job() {
 }
 
 /// They come as one text of up to 4,000 characters: what does not fit would be cut, and no claim of the job readable.
+/// The longest are 3,454 (sql/020_jobs.sql).
 #[tokio::test(flavor = "multi_thread")]
 async fn the_longest_details_are_not_cut() {
     // In the table headers may be longer than a producer's: by what a batch adds to its follow-up's.
     let headers = json!({"x": "y".repeat(1_492)});
-    let (dedup_key, group_key) = ("\u{1}".repeat(256), "\u{1f}".repeat(128));
+    let (dedup_key, group_key) = ("\"".repeat(256), "\\".repeat(128));
+    let tokens = (0..13).fold(Needs::new(), |needs, n| needs.token(format!("{n:064}"), 1_000_000));
+    let needs = tokens.token("x".repeat(19), 1);
+    let needs_json = serde_json::to_value(&needs).unwrap();
+    assert_eq!(needs_json.to_string().len(), 1_000);
     for (name, options) in [
         ("fifo", QueueOptions::default()),
         ("lifo", QueueOptions::default().claim_order(ClaimOrder::Lifo)),
@@ -332,18 +337,66 @@ async fn the_longest_details_are_not_cut() {
     ] {
         let fixture = Fixture::with(&format!("headers_longest_{name}"), options).await;
         let job = NewJob::text("").dedup_key(&dedup_key).group_key(&group_key).correlation_id(Uuid::max());
-        fixture.queue.enqueue(&job.time_limit(Duration::from_millis(i32::MAX as u64))).await.unwrap();
+        let job = job.needs(needs.clone()).time_limit(Duration::from_millis(i32::MAX as u64));
+        fixture.queue.enqueue(&job).await.unwrap();
         let json = headers.to_string();
         assert_eq!(json.len(), 1_500);
         let longest = format!(
-            "UPDATE [$(schema)].[jobs] SET headers = {}, batch_id = 9223372036854775807, checkpointed = 1",
+            "UPDATE [$(schema)].[jobs] SET headers = {}, batch_id = 9223372036854775807, checkpointed = 0",
             literal(&json)
         );
         fixture.sql(&longest).await;
+        let length = fixture.sql("SELECT LEN(details) AS length FROM [$(schema)].[jobs]").await;
+        assert_eq!(number(&length[0], "length"), 3_454, "{name}");
         let details = WorkerSession::register(&fixture).await.claim_one().await.details;
         assert_eq!(details["headers"], headers, "{name}");
         assert_eq!((&details["dedup_key"], &details["group_key"]), (&json!(dedup_key), &json!(group_key)), "{name}");
-        assert_eq!(details["batch_id"], i64::MAX);
+        assert_eq!((&details["batch_id"], &details["needs"]), (&json!(i64::MAX), &needs_json), "{name}");
         fixture.remove().await;
     }
+}
+
+/// Their escapes have six characters each, so that the longest keys would not fit.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_with_a_control_character_is_refused() {
+    let fixture = Fixture::new("headers_control").await;
+    let mut session = fixture.session().await;
+    let lists = "DECLARE @jobs [$(schema)].[enqueue_list], @details [$(schema)].[detail_list];";
+    let enqueue_batch = "EXEC [$(schema)].[enqueue_batch] @queue = N'work', @jobs = @jobs, @details = @details";
+    let set = "EXEC [$(schema)].[set_schedule] @queue = N'work', @cron = '* * * * *', @text = N'x'";
+    for (what, call) in [
+        ("dedup_key", "EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'x', @dedup_key = @key".to_owned()),
+        ("group_key", "EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'x', @group_key = @key".to_owned()),
+        (
+            "dedup_key",
+            format!(
+                "{lists} INSERT @jobs (ordinal, text, dedup_key) VALUES (1, N'x', N'k'), (2, N'x', @key); {enqueue_batch}"
+            ),
+        ),
+        (
+            "group_key",
+            format!(
+                "{lists} INSERT @jobs (ordinal, text) VALUES (1, N'x');
+                 INSERT @details (ordinal, group_key) VALUES (1, @key); {enqueue_batch}"
+            ),
+        ),
+        ("the name of a schedule", format!("{set}, @name = @key")),
+        ("dedup_key", format!("{set}, @name = N'x', @dedup_key = @key")),
+    ] {
+        for character in [0, 1, 10, 31] {
+            let call = format!("DECLARE @key nvarchar(20) = CONCAT(N'in', NCHAR({character}), N'voice'); {call}");
+            let expected = format!("{what} has a control character; it must have none (U+0000 to U+001F)");
+            assert_eq!(session.refusal(&call).await, (REFUSED, expected), "{call}");
+        }
+    }
+    // Headers may have any.
+    session
+        .sql(
+            "DECLARE @key nvarchar(20) = CONCAT(N'in', NCHAR(127), NCHAR(65535), N' ', NCHAR(32), N'voice');
+             EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'x', @dedup_key = @key, @group_key = @key;
+             EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'x', @headers = N'{\"a\":\"\\n\"\n}'",
+        )
+        .await;
+    drop(session);
+    fixture.remove().await;
 }

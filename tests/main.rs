@@ -72,6 +72,7 @@ mod logs;
 mod metrics;
 mod moved_jobs;
 mod moving;
+mod needs;
 mod network_faults;
 mod no_job_lost;
 mod operators;

@@ -378,7 +378,7 @@ async fn claim_returns_what_a_worker_needs() {
     let fixture = Fixture::new("claim_columns").await;
     let mut session = fixture.session().await;
     register(&mut session, ANNE).await;
-    let parameters = "@payload = 0x0102, @priority = 3, @max_attempts = 2, @dedup_key = N'a \"key\" \\ \u{1}', @kind = 'resize/v2', \
+    let parameters = "@payload = 0x0102, @priority = 3, @max_attempts = 2, @dedup_key = N'a \"key\" \\ \u{7f}', @kind = 'resize/v2', \
                       @correlation_id = 'c0000000-0000-0000-0000-00000000000c', @time_limit_ms = 5000";
     let job_id = enqueue(&mut session, parameters).await;
     let earlier = "UPDATE [$(schema)].[jobs] SET enqueued_at = DATEADD(SECOND, -60, enqueued_at), due_at = DATEADD(SECOND, -20, due_at)";
@@ -412,8 +412,8 @@ async fn claim_returns_what_a_worker_needs() {
     assert_eq!(bytes(&row, "payload").unwrap(), [1, 2]);
     let details: serde_json::Value = serde_json::from_str(&text(&row, "details").unwrap()).unwrap();
     let correlation_id = "C0000000-0000-0000-0000-00000000000C";
-    let expected = serde_json::json!({"dedup_key": "a \"key\" \\ \u{1}", "correlation_id": correlation_id, "time_limit_ms": 5000,
-                           "checkpointed": false, "headers": null, "batch_id": null, "group_key": null});
+    let expected = serde_json::json!({"dedup_key": "a \"key\" \\ \u{7f}", "correlation_id": correlation_id, "time_limit_ms": 5000,
+                           "checkpointed": false, "headers": null, "batch_id": null, "group_key": null, "needs": null});
     assert_eq!(details, expected);
     fixture.remove().await;
 }
@@ -1355,6 +1355,7 @@ async fn peek_shows_everything_about_a_job() {
         "group_key",
         "payload_bytes",
         "output_bytes",
+        "needs",
     ];
     assert_eq!(columns, expected);
     assert_eq!(

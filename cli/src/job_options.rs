@@ -5,9 +5,9 @@ use std::time::{Duration, SystemTime};
 use clap::Args;
 use jiff::Timestamp;
 use readpast::crates::uuid::Uuid;
-use readpast::{BatchId, NewJob};
+use readpast::{BatchId, Needs, NewJob};
 
-use crate::texts::duration;
+use crate::texts::{bytes, duration};
 
 /// The options of new jobs.
 #[derive(Debug, Clone, Default, Args)]
@@ -43,6 +43,15 @@ pub struct JobOptions {
     /// Maximum run time [default: as for the worker]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub time_limit: Option<Duration>,
+    /// Memory that the job needs, such as 3GiB [default: as for its kind]
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    pub memory: Option<usize>,
+    /// Threads that the job needs [default: as for its kind]
+    #[arg(long, value_name = "NUMBER")]
+    pub threads: Option<u32>,
+    /// Tokens that the job needs, such as gpu=1; can be repeated
+    #[arg(long = "token", value_name = "NAME=NUMBER", value_parser = token)]
+    pub tokens: Vec<(String, u32)>,
 }
 
 impl JobOptions {
@@ -78,7 +87,25 @@ impl JobOptions {
         if let Some(limit) = self.time_limit {
             job = job.time_limit(limit);
         }
-        job
+        match self.needs() {
+            Some(needs) => job.needs(needs),
+            None => job,
+        }
+    }
+
+    /// What the options say that the job needs.
+    pub fn needs(&self) -> Option<Needs> {
+        if self.memory.is_none() && self.threads.is_none() && self.tokens.is_empty() {
+            return None;
+        }
+        let mut needs = Needs::new();
+        if let Some(memory) = self.memory {
+            needs = needs.memory(memory as u64);
+        }
+        if let Some(threads) = self.threads {
+            needs = needs.threads(threads);
+        }
+        Some(self.tokens.iter().fold(needs, |needs, (name, tokens)| needs.token(name, *tokens)))
     }
 }
 
@@ -92,4 +119,10 @@ pub fn time(text: &str) -> Result<SystemTime, String> {
 fn header(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("it must be NAME=VALUE")?;
     Ok((name.to_owned(), value.to_owned()))
+}
+
+fn token(text: &str) -> Result<(String, u32), String> {
+    let (name, number) = text.split_once('=').ok_or("it must be NAME=NUMBER")?;
+    let number = number.parse().map_err(|_| format!("the number of {name} is '{number}'; it must be 1 to 1000000"))?;
+    Ok((name.to_owned(), number))
 }

@@ -24,16 +24,18 @@ pub fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&
     near.min().map(|(_, other)| other)
 }
 
-/// Reads a number of bytes: `1000`, `64KiB`, `16MiB`.
+/// Reads a number of bytes: `1000`, `64KiB`, `16MiB`, `3GiB`, `1TiB`.
 pub fn bytes(text: &str) -> Result<usize, String> {
     let (number, unit) = text.split_at(text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len()));
     let unit = match unit.trim() {
         "" => 1,
         "KiB" => 1 << 10,
         "MiB" => 1 << 20,
-        _ => return Err("write it as 1000, 64KiB or 16MiB".to_owned()),
+        "GiB" => 1 << 30,
+        "TiB" => 1 << 40,
+        _ => return Err("write it as 1000, 64KiB, 16MiB or 3GiB".to_owned()),
     };
-    let number: usize = number.parse().map_err(|_| "write it as 1000, 64KiB or 16MiB".to_owned())?;
+    let number: usize = number.parse().map_err(|_| "write it as 1000, 64KiB, 16MiB or 3GiB".to_owned())?;
     number.checked_mul(unit).ok_or_else(|| "that is too many bytes".to_owned())
 }
 
@@ -66,6 +68,7 @@ mod tests {
     #[test]
     fn numbers_of_bytes_have_units() {
         assert_eq!([bytes("1000"), bytes("64KiB"), bytes("16 MiB")], [Ok(1_000), Ok(65_536), Ok(16_777_216)]);
+        assert_eq!([bytes("3GiB"), bytes("2TiB")], [Ok(3 << 30), Ok(2 << 40)]);
         for text in ["", "MiB", "-1", "1.5MiB", "1GB", "99999999999999MiB"] {
             assert!(bytes(text).is_err(), "{text}");
         }

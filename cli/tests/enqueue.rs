@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::SystemTime;
 
 use readpast::admin::{JobFilter, JobRow, JobState};
-use readpast::{BatchId, NewBatch, NewJob, Queue};
+use readpast::{BatchId, Needs, NewBatch, NewJob, Queue};
 use serde_json::json;
 use tokio::sync::Mutex;
 
@@ -47,6 +47,14 @@ async fn one_job_with_everything_that_it_may_have() {
         "k",
         "--header",
         "tenant=acme",
+        "--memory",
+        "3GiB",
+        "--threads",
+        "4",
+        "--token",
+        "gpu=1",
+        "--token",
+        "license.abaqus=2",
         "--correlation-id",
         id,
         "--max-attempts",
@@ -63,6 +71,8 @@ async fn one_job_with_everything_that_it_may_have() {
     assert_eq!(answer, json!({"job_id": job.job_id, "duplicate": false}));
     assert_eq!((job.kind.as_deref(), job.priority, job.dedup_key.as_deref()), (Some("resize"), -3, Some("k")));
     assert_eq!((job.state, job.headers.as_ref().unwrap()["tenant"].as_str()), (JobState::Scheduled, Some("acme")));
+    let needs = Needs::new().memory(3 << 30).threads(4).token("gpu", 1).token("license.abaqus", 2);
+    assert_eq!(job.needs, Some(needs));
     assert_eq!(job.correlation_id.unwrap().to_string(), id);
     assert_eq!(job.time_limit.unwrap().as_secs(), 90);
     assert_eq!(job.due_at.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs(), 4_102_444_800);
@@ -391,4 +401,31 @@ async fn a_million_lines_come_in() {
         println!("{arguments:?}: {:.1} s", begin.elapsed().as_secs_f64());
         assert_eq!(answer, [json!({"enqueued": 1_000_000, "duplicates": 0, "lines": 1_000_000})]);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_needs_of_a_line_are_laid_over_those_of_the_options_and_shown_in_words() {
+    let fixture = Fixture::new("needs").await;
+    let input = r#"{"payload":"a"}
+{"payload":"b","needs":{"memory":1073741824,"gpu":2}}
+"#;
+    let arguments = ["enqueue", "work", "--format", "json", "--threads", "4", "--token", "gpu=1"];
+    fixture.run_with_input(&arguments, input.as_bytes()).ok();
+    let jobs = all(&fixture.queue("work").await).await;
+    let both = Needs::new().memory(1 << 30).threads(4).token("gpu", 2);
+    assert_eq!(jobs[0].needs, Some(Needs::new().threads(4).token("gpu", 1)));
+    assert_eq!(jobs[1].needs.as_ref(), Some(&both));
+    let id = jobs[1].job_id.to_string();
+    let shown = fixture.run(&["job", &id]).ok();
+    assert!(
+        shown.lines().any(|line| line.starts_with("needs ") && line.ends_with(" 2 gpu, 1 GiB of memory, 4 threads")),
+        "{shown}"
+    );
+    assert_eq!(fixture.run(&["job", &id, "--json"]).json()[0]["needs"], serde_json::to_value(&both).unwrap());
+    let listed = fixture.run(&["jobs", "work"]).ok();
+    assert!(listed.lines().next().unwrap().trim_end().ends_with("NEEDS"), "{listed}");
+    assert!(
+        listed.contains("1 gpu, 4 threads\n") && listed.contains("2 gpu, 1 GiB of memory, 4 threads\n"),
+        "{listed}"
+    );
 }

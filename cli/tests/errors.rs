@@ -55,6 +55,14 @@ async fn mistakes_are_told_in_the_words_of_who_made_them() {
         (&["queue", "set", "work", "--max-attempts", "0"], "max_attempts is 0; it must be 1 or more"),
         (&["jobs", "work", "--older-than", "5x"], "write it as 90s, 5m, 1h 30m or 7d"),
         (&["enqueue", "work", "hello", "--kid", "resize"], "--kind"),
+        (&["enqueue", "work", "hello", "--memory", "3GB"], "write it as 1000, 64KiB, 16MiB or 3GiB"),
+        (
+            &["enqueue", "work", "hello", "--memory", "0"],
+            "the need of 'memory' is 0; it must be 1 to 1125899906842624 bytes",
+        ),
+        (&["enqueue", "work", "hello", "--token", "gpu"], "it must be NAME=NUMBER"),
+        (&["enqueue", "work", "hello", "--token", "gpu=x"], "the number of gpu is 'x'; it must be 1 to 1000000"),
+        (&["enqueue", "work", "hello", "--token", "memory=1"], "neither memory nor threads"),
     ] {
         let message = fixture.run(arguments).failed(2);
         assert!(message.contains(says) && !message.contains("digit found") && !message.contains("i16"), "{message}");
@@ -72,6 +80,14 @@ async fn mistakes_are_told_in_the_words_of_who_made_them() {
             "line 1: priority is \"high\"; it must be an integer from -32768 to 32767",
         ),
         (r#"{"payload":"x","headers":{"a":1}}"#, "line 1: headers is {\"a\":1}; it must be an object of texts"),
+        (
+            r#"{"payload":"x","needs":{"gpu":1.5}}"#,
+            "line 1: needs is {\"gpu\":1.5}; it must be an object of integers such as",
+        ),
+        (
+            r#"{"payload":"x","needs":{"gpu":0}}"#,
+            "line 1: cannot enqueue the job: the need of 'gpu' is 0; it must be 1 to 1000000",
+        ),
     ] {
         let message = fixture.run_with_input(&["enqueue", "work", "--format", "json"], line.as_bytes()).failed(2);
         assert!(message.contains(says), "{message}");

@@ -92,12 +92,16 @@ impl Needs {
         self.0.get(name).copied()
     }
 
-    #[allow(dead_code)] // until admission asks
-    /// The needs of a job whose kind needs `kind`: what the job itself states takes precedence.
-    pub(crate) fn over(&self, kind: &Needs) -> Needs {
-        let mut needs = kind.clone();
+    /// These needs laid over other ones, such as a job's over its kind's: where both state a resource, these count.
+    pub fn over(&self, others: &Needs) -> Needs {
+        let mut needs = others.clone();
         needs.0.extend(self.0.clone());
         needs
+    }
+
+    /// The size of the names and numbers, about.
+    pub(crate) fn bytes(&self) -> usize {
+        self.iter().map(|(name, number)| name.len() + size_of_val(&number)).sum()
     }
 
     pub(crate) fn json(&self) -> String {

@@ -83,7 +83,8 @@ impl NewJob {
     /// The size of everything that may be long.
     pub(crate) fn held_bytes(&self) -> usize {
         let keys = [&self.dedup_key, &self.group_key, &self.kind].into_iter().flatten().map(String::len).sum::<usize>();
-        self.payload.len() + keys + self.headers.as_ref().map_or(0, Headers::bytes)
+        let objects = self.headers.as_ref().map_or(0, Headers::bytes) + self.needs.as_ref().map_or(0, Needs::bytes);
+        self.payload.len() + keys + objects
     }
 
     /// Creates a job with `value` as JSON (UTF-8). The handler reads it with [`Job::json`](crate::Job::json).
@@ -144,7 +145,8 @@ impl NewJob {
     }
 
     /// Sets the deduplication key: the job is added only if no unfinished job of the queue has the same key. If one
-    /// has, the result names that job. 1 to 256 UTF-16 units, no leading or trailing spaces, compared by code point.
+    /// has, the result names that job. 1 to 256 UTF-16 units, no leading or trailing spaces, no control characters,
+    /// compared by code point.
     ///
     /// When the job has finished, its key can be used again: if the same job is then enqueued again, it runs again.
     pub fn dedup_key(mut self, key: impl Into<String>) -> NewJob {
@@ -206,7 +208,7 @@ impl NewJob {
 
     /// Puts the job into a group. Jobs of the queue with the same key run one at a time, in the order in which they
     /// were enqueued; [`QueueOptions::group_limit`](crate::procedures::operator::QueueOptions::group_limit) allows more
-    /// at once. 1 to 128 UTF-16 units, no leading or trailing spaces, compared by code point.
+    /// at once. 1 to 128 UTF-16 units, no leading or trailing spaces, no control characters, compared by code point.
     ///
     /// A [delayed](NewJob::delay) job joins its group when it is due. A job that is retried keeps its turn, unless
     /// [`QueueOptions::retry_passes`](crate::procedures::operator::QueueOptions::retry_passes) is set. A dead or
@@ -233,7 +235,7 @@ impl NewJob {
     }
 
     /// Sets what the job needs while it runs: memory, threads and tokens. A resource that is not set is needed as
-    /// its kind says.
+    /// its kind says. The needs as JSON may be 1,000 characters.
     pub fn needs(mut self, needs: Needs) -> NewJob {
         self.needs = Some(needs);
         self
@@ -349,6 +351,19 @@ mod tests {
         for key in [" ", "invoice ", " invoice"] {
             assert!(message(NewJob::text("").dedup_key(key)).contains("leading or trailing spaces"), "{key}");
         }
+        for control in ["\0", "\n", "\u{1f}"] {
+            let key = format!("in{control}voice");
+            for (name, job) in
+                [("dedup_key", NewJob::text("").dedup_key(&key)), ("group_key", NewJob::text("").group_key(&key))]
+            {
+                let expected = format!(
+                    "{name} has the control character U+{:04X}; it must have none (U+0000 to U+001F)",
+                    u32::from(control.chars().next().unwrap())
+                );
+                assert!(message(job).ends_with(&expected), "{expected}");
+            }
+        }
+        assert!(NewJob::text("").dedup_key(" \u{7f}\u{ffff} ".trim()).check().is_ok());
         assert!(NewJob::text("").kind("resize/v2").check().is_ok());
         for kind in ["", "two words", "größe", &"x".repeat(65)] {
             assert!(message(NewJob::text("").kind(kind)).contains("kind is '"), "{kind}");

@@ -40,8 +40,8 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Creates a schedule. `name` has 1 to 128 UTF-16 units, no leading or trailing spaces, and is compared by code
-    /// point.
+    /// Creates a schedule. `name` has 1 to 128 UTF-16 units, no leading or trailing spaces, no control characters, and
+    /// is compared by code point.
     ///
     /// `cron` has five fields: minute, hour, day of month, month, day of week (0 to 7 or SUN to SAT; 0 and 7 are
     /// Sunday). With six fields, the first is the second. Each is `*`, a number, a range `1-5`, a step `*/10` or
@@ -129,6 +129,7 @@ mod tests {
             (named(String::new()), "its name has 0 UTF-16 units; it must have 1 to 128"),
             (named("🦀".repeat(65)), "its name has 130 UTF-16 units"),
             (named(" x".into()), "its name is ' x'; it must have no leading"),
+            (named("x\ty".into()), "its name has the control character U+0009; it must have none"),
             (Schedule { cron: "0 25 * * *".into(), ..schedule() }, "cron is '0 25 * * *'; it must have 5 fields"),
             (schedule().time_zone("Berlin"), "time_zone is 'Berlin'; it must be a name of the IANA database"),
             (schedule().make_up(1_001), "make_up is 1001; it must be 0 to 1000"),

@@ -160,13 +160,14 @@ fn names_follow_the_rules_of_prometheus() {
 }
 
 /// Procedures that the library does not call, such as those for other scripts or, `backlog`, for an autoscaler.
-const INTERNAL_PROCEDURES: [&str; 31] = [
+const INTERNAL_PROCEDURES: [&str; 32] = [
     "backlog",
     "unknown_queue",
     "refuse",
     "mend_text",
     "raise",
     "check_text",
+    "check_needs",
     "check_job",
     "next_priority",
     "widen_gap",

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use readpast::admin::{CompletionPolicy, QueueOptions};
 use readpast::transaction::{create_batch_in, enqueue_in, seal_batch_in};
-use readpast::{BoxError, Error, Handlers, JobEnd, Json, NewBatch, NewJob, Queue, Worker};
+use readpast::{BoxError, Error, Handlers, JobEnd, Json, Needs, NewBatch, NewJob, Queue, Worker};
 
 use crate::support::{Client, Fixture, until};
 
@@ -26,6 +26,7 @@ async fn everything_a_job_may_have(queue: &Queue) -> Result<(), BoxError> {
         .time_limit(Duration::from_secs(600)) // otherwise its kind's, or the worker's
         .dedup_key("invoice-4711") // one unfinished job of this key
         .group_key("customer 17") // one at a time, in order
+        .needs(Needs::new().memory(3 << 30).threads(4).token("gpu", 1)) // of its worker, while it runs
         .header("tenant", "acme"); // for the handler
     let enqueued = queue.enqueue(&job).await?;
     if enqueued.duplicate {

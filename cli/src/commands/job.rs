@@ -97,6 +97,7 @@ fn fields(queue: &Queue, job: &JobRow, progress: Option<&JobProgress>) -> Vec<(&
     rare("group", job.group_key.clone());
     rare("batch", job.batch_id.map(|batch| batch.to_string()));
     rare("correlation id", job.correlation_id.map(|id| id.to_string()));
+    rare("needs", job.needs.as_ref().map(ToString::to_string));
     rare("headers", job.headers.clone().map(|headers| Value::Object(headers).to_string()));
     if let Some(progress) = progress {
         let percent = progress.fraction.map(|fraction| format!("{:.0} % ", f64::from(fraction) * 100.0));

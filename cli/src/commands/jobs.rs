@@ -79,13 +79,18 @@ impl Jobs {
             let Some(next) = page.next else { break };
             after = Some(next);
         }
+        let has_needs = jobs.iter().any(|job| job.needs.is_some());
+        let mut columns = vec!["id", "state", "kind", "attempt", "enqueued", "payload", "error"];
+        if has_needs {
+            columns.push("needs");
+        }
         output.many(
             &jobs,
             "no job matches",
-            &["id", "state", "kind", "attempt", "enqueued", "payload", "error"],
-            &["enqueued", "attempt", "kind", "payload"],
+            &columns,
+            &["enqueued", "attempt", "kind", "payload", "needs"],
             |job: &JobRow| {
-                vec![
+                let mut row = vec![
                     job.job_id.to_string(),
                     job.state.to_string(),
                     texts::or_dash(job.kind.as_ref()),
@@ -94,7 +99,11 @@ impl Jobs {
                     job.payload_text()
                         .map_or_else(|| texts::counted(job.payload_bytes, "byte"), |text| texts::first_line(&text, 40)),
                     job.error.as_deref().map(|error| texts::first_line(error, 60)).unwrap_or_default(),
-                ]
+                ];
+                if has_needs {
+                    row.push(texts::or_dash(job.needs.as_ref()));
+                }
+                row
             },
         )?;
         Ok(Exit::Ok)

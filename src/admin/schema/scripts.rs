@@ -40,6 +40,7 @@ pub(super) const SCRIPTS: &[(&str, &str)] = &[
     ("195_mend_text.sql", include_str!("../../../sql/195_mend_text.sql")),
     ("196_raise.sql", include_str!("../../../sql/196_raise.sql")),
     ("197_check_text.sql", include_str!("../../../sql/197_check_text.sql")),
+    ("198_check_needs.sql", include_str!("../../../sql/198_check_needs.sql")),
     ("200_create_queue.sql", include_str!("../../../sql/200_create_queue.sql")),
     ("205_check_job.sql", include_str!("../../../sql/205_check_job.sql")),
     ("210_enqueue.sql", include_str!("../../../sql/210_enqueue.sql")),

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::connection::{Columns, Session};
 use crate::error::Error;
 use crate::id::{BatchId, Fence, JobId, WorkerId};
-use crate::job::{JobState, read_headers};
+use crate::job::{JobState, Needs, read_headers};
 use crate::text::{decode_text, hex};
 use crate::time::rfc3339;
 
@@ -77,6 +77,8 @@ pub struct JobRow {
     pub batch_id: Option<BatchId>,
     /// The group to which the job belongs.
     pub group_key: Option<String>,
+    /// What the job itself needs, if the producer stated anything. Its kind may need more.
+    pub needs: Option<Needs>,
 }
 
 impl JobRow {
@@ -134,6 +136,7 @@ impl JobRow {
             group_key: row.optional("group_key")?,
             payload_bytes: row.big_count("payload_bytes")?,
             output_bytes: row.optional_big_count("output_bytes")?,
+            needs: row.optional_needs("needs")?,
         };
         Ok(read)
     }
@@ -162,7 +165,7 @@ impl Serialize for JobRow {
         let payload_hex = payload_text.is_none().then(|| hex(&self.payload));
         let output_text = self.output_text();
         let output_hex = self.output.as_deref().filter(|_| output_text.is_none()).map(hex);
-        let mut job = serializer.serialize_struct("JobRow", 26)?;
+        let mut job = serializer.serialize_struct("JobRow", 27)?;
         job.serialize_field("job_id", &self.job_id)?;
         job.serialize_field("state", &self.state)?;
         job.serialize_field("kind", &self.kind)?;
@@ -182,6 +185,7 @@ impl Serialize for JobRow {
         job.serialize_field("headers", &self.headers)?;
         job.serialize_field("batch_id", &self.batch_id)?;
         job.serialize_field("group_key", &self.group_key)?;
+        job.serialize_field("needs", &self.needs)?;
         job.serialize_field("payload_text", &payload_text)?;
         job.serialize_field("payload_hex", &payload_hex)?;
         job.serialize_field("payload_bytes", &self.payload_bytes)?;
@@ -206,5 +210,10 @@ impl Columns {
     /// Reads a job's headers, or `None` if they cannot be read.
     pub(crate) fn optional_headers(&mut self, name: &str) -> Result<Option<Map<String, Value>>, Error> {
         Ok(self.optional::<String>(name)?.and_then(|json| read_headers(&json)))
+    }
+
+    /// Reads a job's needs, or `None` if they cannot be read, because somebody changed the table.
+    pub(crate) fn optional_needs(&mut self, name: &str) -> Result<Option<Needs>, Error> {
+        Ok(self.optional::<String>(name)?.and_then(|json| serde_json::from_str(&json).ok()))
     }
 }

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use crate::connection::{Columns, Session, int, ms};
 use crate::error::Error;
 use crate::id::{Enqueued, JobId};
-use crate::job::{Headers, Schedule};
+use crate::job::{Headers, Needs, Schedule};
 use crate::text::{decode_text, hex};
 use crate::time::{CronTimes, rfc3339};
 
@@ -59,6 +59,8 @@ pub struct ScheduleRow {
     pub headers: Option<serde_json::Map<String, serde_json::Value>>,
     /// The group of the schedule's jobs.
     pub group_key: Option<String>,
+    /// What the schedule's jobs need.
+    pub needs: Option<Needs>,
 }
 
 impl ScheduleRow {
@@ -83,6 +85,7 @@ impl ScheduleRow {
             error: row.optional("error")?,
             headers: row.optional_headers("headers")?,
             group_key: row.optional("group_key")?,
+            needs: row.optional_needs("needs")?,
         };
         // Until a worker has read the schedule, `next_at` is the time at which the schedule was set.
         if let Ok(times) = CronTimes::read(&schedule.cron, &schedule.time_zone)
@@ -98,7 +101,7 @@ impl Serialize for ScheduleRow {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let payload_text = decode_text(&self.payload, self.payload_utf16).ok();
         let payload_hex = payload_text.is_none().then(|| hex(&self.payload));
-        let mut schedule = serializer.serialize_struct("ScheduleRow", 19)?;
+        let mut schedule = serializer.serialize_struct("ScheduleRow", 20)?;
         schedule.serialize_field("name", &self.name)?;
         schedule.serialize_field("cron", &self.cron)?;
         schedule.serialize_field("time_zone", &self.time_zone)?;
@@ -118,6 +121,7 @@ impl Serialize for ScheduleRow {
         schedule.serialize_field("error", &self.error)?;
         schedule.serialize_field("headers", &self.headers)?;
         schedule.serialize_field("group_key", &self.group_key)?;
+        schedule.serialize_field("needs", &self.needs)?;
         schedule.end()
     }
 }
@@ -141,6 +145,9 @@ impl Session {
         command.bind_param("@time_limit_ms", job.time_limit.map(ms));
         command.bind_param("@headers", job.headers.as_ref().map(Headers::json));
         command.bind_param("@group_key", job.group_key.as_deref());
+        if let Some(needs) = &job.needs {
+            command.bind_param("@needs", needs.json());
+        }
         command.bind_param("@make_up", int(schedule.make_up));
         command.bind_param("@jitter_ms", int(ms(schedule.jitter)));
         self.row("set_schedule", command).await?.required("created")

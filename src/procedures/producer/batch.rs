@@ -65,6 +65,9 @@ pub(crate) fn create_command<'a>(schema: &str, queue: &'a str, batch: &'a NewBat
         command.bind_param("@kind", job.kind.as_deref());
         command.bind_param("@time_limit_ms", job.time_limit.map(ms));
         command.bind_param("@headers", TraceContext::current().headers_of(job).map(|headers| headers.json()));
+        if let Some(needs) = &job.needs {
+            command.bind_param("@needs", needs.json());
+        }
     }
     command.bind_param("@parent_id", batch.parent.map(|parent| parent.0));
     command.bind_out_param("@batch_id", 0_i64); // the value gives the parameter its type

@@ -7,7 +7,7 @@ use tiberius::{ColumnData, Command, SqlTableDataRow, TableValueRow};
 use crate::connection::{Answer, Columns, Session, int, ms, procedure, table_type};
 use crate::error::Error;
 use crate::id::{BatchId, Enqueued, JobId};
-use crate::job::{MAX_TABLE_VALUE_BYTES, NewJob, TraceContext, check_jobs, due_at};
+use crate::job::{MAX_TABLE_VALUE_BYTES, Needs, NewJob, TraceContext, check_jobs, due_at};
 
 /// The names of the calls.
 pub(crate) const ENQUEUE: &str = "enqueue";
@@ -102,7 +102,7 @@ pub(crate) fn is_large(job: &NewJob) -> bool {
 
 /// Whether the job has rare attributes, other than a batch or the trace context of its caller.
 pub(crate) fn has_details(job: &NewJob) -> bool {
-    job.time_limit.is_some() || job.headers.is_some() || job.group_key.is_some()
+    job.time_limit.is_some() || job.headers.is_some() || job.group_key.is_some() || job.needs.is_some()
 }
 
 /// Returns how many of the first jobs make a chunk: at least one, if there is one. A large job is a chunk of its own.
@@ -153,6 +153,9 @@ pub(crate) fn enqueue_command<'a>(schema: &str, queue: &'a str, job: &'a NewJob)
     }
     if let Some(batch) = job.batch {
         command.bind_param("@batch_id", batch.0);
+    }
+    if let Some(needs) = &job.needs {
+        command.bind_param("@needs", needs.json());
     }
     // The values do not matter: they give the parameters their types.
     command.bind_out_param("@job_id", 0_i64);
@@ -281,6 +284,7 @@ impl<'a> TableValueRow<'a> for DetailRow<'a> {
         row.add_field(self.headers.clone());
         row.add_field(self.job.group_key.as_deref());
         row.add_field(self.job.batch.map(|batch| batch.0));
+        row.add_field(self.job.needs.as_ref().map(Needs::json));
     }
 
     fn get_db_type() -> &'static str {

@@ -245,6 +245,7 @@ impl<'a> TableValueRow<'a> for FollowUpRow<'a> {
         row.add_field(job.headers.as_ref().map(Headers::json));
         row.add_field(job.group_key.as_deref());
         row.add_field(job.batch.map(|batch| batch.0));
+        row.add_field(job.needs.as_ref().map(Needs::json));
     }
 
     fn get_db_type() -> &'static str {

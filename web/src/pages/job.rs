@@ -147,6 +147,7 @@ fn fields_of(job: &JobRow, queue: &str) -> Vec<(&'static str, String, Option<Str
     add("Kind", job.kind.clone(), jobs(JobSearch { kind: job.kind.clone(), ..search.clone() }));
     add("Run", job.run.map(age), None);
     add("Time limit", job.time_limit.map(age), None);
+    add("Needs", job.needs.as_ref().map(ToString::to_string), None);
     add("Key", job.dedup_key.clone(), jobs(JobSearch { key: job.dedup_key.clone(), ..search.clone() }));
     add("Group", job.group_key.clone(), jobs(JobSearch { group: job.group_key.clone(), ..search.clone() }));
     let batch = job.batch_id.map(|batch| batch.to_string());

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::ValueEnum;
-use readpast::NewJob;
 use readpast::crates::uuid::Uuid;
+use readpast::{Needs, NewJob};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
@@ -91,10 +91,11 @@ struct JobLine {
     headers: BTreeMap<String, String>,
     max_attempts: Option<u32>,
     time_limit_s: Option<f64>,
+    needs: Option<Needs>,
 }
 
 /// Its fields, each with what it must be.
-const FIELDS: [(&str, &str); 13] = [
+const FIELDS: [(&str, &str); 14] = [
     ("payload", "a text or any other JSON"),
     ("payload_hex", "a text"),
     ("kind", "a text"),
@@ -108,6 +109,7 @@ const FIELDS: [(&str, &str); 13] = [
     ("headers", "an object of texts"),
     ("max_attempts", "an integer"),
     ("time_limit_s", "a number of seconds"),
+    ("needs", "an object of integers such as {\"memory\": 3221225472, \"threads\": 4, \"gpu\": 1}"),
 ];
 
 pub struct Reading {
@@ -404,7 +406,10 @@ impl JobLine {
         if let Some(limit) = self.time_limit_s {
             own.time_limit = Some(seconds("time_limit_s", limit)?);
         }
-        let job = own.apply(job);
+        let mut job = own.apply(job);
+        if let Some(needs) = self.needs {
+            job = job.needs(needs.over(&own.needs().unwrap_or_default()));
+        }
         Ok(match self.key {
             Some(key) => job.dedup_key(key),
             None => job,
@@ -538,12 +543,22 @@ mod tests {
 
     #[test]
     fn a_line_of_json_has_what_belongs_to_the_job() {
-        let line = r#"{"payload":{"a":1},"kind":"resize","priority":-5,"key":"k","headers":{"tenant":"acme"},"due_at":"2027-01-01T00:00:00Z"}"#;
+        let line = r#"{"payload":{"a":1},"kind":"resize","priority":-5,"key":"k","headers":{"tenant":"acme"},"needs":{"threads":4,"gpu":2},"due_at":"2027-01-01T00:00:00Z"}"#;
         let at = time("2027-01-01T00:00:00Z").unwrap();
-        let expected =
-            NewJob::text(r#"{"a":1}"#).kind("resize").priority(-5).dedup_key("k").header("tenant", "acme").due_at(at);
-        let options =
-            JobOptions { kind: Some("other".to_owned()), delay: Some(Duration::from_secs(1)), ..JobOptions::default() };
+        let expected = NewJob::text(r#"{"a":1}"#)
+            .kind("resize")
+            .priority(-5)
+            .dedup_key("k")
+            .header("tenant", "acme")
+            .needs(Needs::new().memory(1024).threads(4).token("gpu", 2))
+            .due_at(at);
+        let options = JobOptions {
+            kind: Some("other".to_owned()),
+            delay: Some(Duration::from_secs(1)),
+            memory: Some(1024),
+            tokens: vec![("gpu".to_owned(), 1)],
+            ..JobOptions::default()
+        };
         assert_eq!(job(line.into(), Format::Json, &options).unwrap(), expected);
         assert_eq!(
             job(br#"{"payload_hex":"0x00fF"}"#.into(), Format::Json, &JobOptions::default()).unwrap(),

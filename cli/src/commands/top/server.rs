@@ -263,6 +263,7 @@ fn job_detail(job: &JobRow, attempts: &[FailedAttempt]) -> JobDetail {
         ("ended", job.finished_at.map(texts::time)),
         ("run", job.run.map(texts::age)),
         ("time limit", job.time_limit.map(texts::age)),
+        ("needs", job.needs.as_ref().map(ToString::to_string)),
         ("key", job.dedup_key.clone()),
         ("group", job.group_key.clone()),
         ("batch", job.batch_id.map(|batch| batch.to_string())),
