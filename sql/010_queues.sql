@@ -15,6 +15,8 @@ IF OBJECT_ID(N'[$(schema)].[queues]', N'U') IS NULL
         created_at   datetime2(3)  NOT NULL CONSTRAINT queues_created_at DEFAULT SYSUTCDATETIME(),
         -- the schema and name of a procedure, each up to 128 characters in brackets with ] doubled; NULL: none
         sink         nvarchar(517) NULL,
+        -- the name of the queue that dead jobs go to; NULL: they stay
+        dead_queue   nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL,
         -- how many jobs of a group may have a turn at the same time
         group_limit  int           NOT NULL CONSTRAINT queues_group_limit DEFAULT 1,
         -- 1: a retried job passes its turn on (groups)

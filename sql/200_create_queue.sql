@@ -15,12 +15,13 @@ CREATE OR ALTER PROCEDURE [$(schema)].[create_queue]
     @retry_passes bit           = NULL,  -- 1: a retried job passes its turn on; 0 (default): it keeps the turn
     @max_running  int           = NULL,  -- how many jobs all workers may hold, up to 100000; 0 (default): no limit
     @rate_jobs    int           = NULL,  -- how many jobs may be claimed in any @rate_ms; 0 (default): no limit
-    @rate_ms      bigint        = NULL   -- with @rate_jobs: 100 to 86400000 (a day)
+    @rate_ms      bigint        = NULL,  -- with @rate_jobs: 100 to 86400000 (a day)
+    @dead_queue   nvarchar(129) = NULL   -- the queue that dead jobs go to; empty (default): they stay
 AS
 SET NOCOUNT ON;
 -- adopt: refuse_options
 SET XACT_ABORT ON;
-DECLARE @message nvarchar(2048), @sink_id int, @is_inside bit = 0;
+DECLARE @message nvarchar(2048), @sink_id int, @is_inside bit = 0, @dead_delivery varchar(13);
 
 SET IMPLICIT_TRANSACTIONS OFF;  -- a client's setting would leave a transaction open after this call
 IF @@TRANCOUNT > 0
@@ -65,6 +66,17 @@ BEGIN
         N'with rate_ms 100 to 86400000 (a day), or 0 for no limit without rate_ms');
     THROW 58003, @message, 1;
 END;
+IF @dead_queue = @queue
+    EXEC [$(schema)].[refuse] N'dead_queue', @dead_queue, N'another queue';
+IF @dead_queue <> N''
+BEGIN
+    SET @dead_delivery = (SELECT delivery FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name)))
+        WHERE name = @dead_queue);
+    IF @dead_delivery IS NULL
+        EXEC [$(schema)].[unknown_queue] @dead_queue;
+    IF @dead_delivery = 'at_most_once'
+        EXEC [$(schema)].[refuse] N'dead_queue', @dead_queue, N'a queue with delivery at_least_once';
+END;
 -- The catalog shows only objects that the caller may use or see. Setting a sink therefore requires EXECUTE or VIEW
 -- DEFINITION.
 IF @sink <> N''
@@ -81,19 +93,22 @@ BEGIN
 END;
 
 DECLARE @queue_id int, @old_order varchar(4), @old_delivery varchar(13), @old_sink nvarchar(517), @old_running int,
-    @old_rate int, @created bit = 0;
+    @old_rate int, @old_dead_queue nvarchar(128), @created bit = 0;
 
 BEGIN TRANSACTION;
 -- HOLDLOCK: sessions that create the same queue wait here instead of failing with a duplicate key. It is not used in a
 -- caller's transaction, where it would also lock the neighbouring name. The second session then fails with error 2627.
 IF @is_inside = 0
     SELECT @queue_id = queue_id, @old_order = claim_order, @old_delivery = delivery, @old_sink = sink,
-           @old_running = max_running, @old_rate = rate_jobs
+           @old_running = max_running, @old_rate = rate_jobs, @old_dead_queue = dead_queue
     FROM [$(schema)].[queues] WITH (UPDLOCK, HOLDLOCK, FORCESEEK (queues_name (name)))
     WHERE name = @queue;
 
 IF COALESCE(@delivery, @old_delivery) = 'at_most_once' AND COALESCE(@sink, @old_sink) <> N''
     THROW 58003, N'a queue with delivery at_most_once cannot have a sink, because its claims delete the jobs', 1;
+
+IF COALESCE(@delivery, @old_delivery) = 'at_most_once' AND COALESCE(@dead_queue, @old_dead_queue) <> N''
+    THROW 58003, N'a queue with delivery at_most_once cannot have a dead_queue, because its claims delete the jobs', 1;
 
 IF COALESCE(@delivery, @old_delivery) = 'at_most_once'
     AND (COALESCE(@max_running, @old_running) > 0 OR COALESCE(@rate_jobs, @old_rate) > 0)
@@ -102,11 +117,11 @@ IF COALESCE(@delivery, @old_delivery) = 'at_most_once'
 IF @queue_id IS NULL
 BEGIN
     INSERT [$(schema)].[queues] (name, claim_order, completion, delivery, max_attempts, keep_done_s, keep_dead_s, sink,
-                                   group_limit, retry_passes, max_running, rate_jobs, rate_ms)
+                                   group_limit, retry_passes, max_running, rate_jobs, rate_ms, dead_queue)
     VALUES (@queue, ISNULL(@claim_order, 'fifo'), ISNULL(@completion, 'delete'), ISNULL(@delivery, 'at_least_once'),
             ISNULL(@max_attempts, 5), NULLIF(@keep_done_s, 0), NULLIF(@keep_dead_s, 0), NULLIF(@sink, N''),
             ISNULL(@group_limit, 1), ISNULL(@retry_passes, 0), NULLIF(@max_running, 0), NULLIF(@rate_jobs, 0),
-            @rate_ms);
+            @rate_ms, NULLIF(@dead_queue, N''));
     SET @queue_id = CAST(SCOPE_IDENTITY() AS int);
     INSERT [$(schema)].[duties] (queue_id) VALUES (@queue_id);
     SET @created = 1;
@@ -127,7 +142,8 @@ BEGIN
         limited_at   = CASE WHEN @max_running <> ISNULL(max_running, 0) THEN SYSUTCDATETIME() ELSE limited_at END,
         places_known = CASE WHEN @max_running <> ISNULL(max_running, 0) THEN 0 ELSE places_known END,
         rate_jobs    = CASE WHEN @rate_jobs IS NULL THEN rate_jobs ELSE NULLIF(@rate_jobs, 0) END,
-        rate_ms      = CASE WHEN @rate_jobs IS NULL THEN rate_ms ELSE @rate_ms END
+        rate_ms      = CASE WHEN @rate_jobs IS NULL THEN rate_ms ELSE @rate_ms END,
+        dead_queue   = CASE WHEN @dead_queue IS NULL THEN dead_queue ELSE NULLIF(@dead_queue, N'') END
     WHERE queue_id = @queue_id;
     -- This check follows the change. link_queue also writes first and then reads this setting, so at least one of two
     -- concurrent sessions sees the other's change.

@@ -3,6 +3,9 @@
 -- cancelled, unless it is done. Failed attempts (outcomes 1 and 2) are stored in the table attempts, and deleted with
 -- their job. Finished jobs are counted in their batches, which may complete, and pass on the turns in their groups.
 --
+-- If the queue has a dead queue, jobs go there instead of becoming dead (move_jobs). Jobs that cannot be moved become
+-- dead here. They are reported alike.
+--
 -- If the queue has a sink, it is called first with the done jobs, in the same transaction (call_sink): its writes and
 -- the finish are committed together or not at all. If the sink fails, the error is 58020 and nothing changes.
 --
@@ -22,7 +25,7 @@ SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3), @queue_id int, @completion varchar(8), @max_attempts int, @sink nvarchar(517),
     @first_ready bigint, @outcome tinyint, @fence int, @locked int, @shortest bigint, @longest bigint,
-    @is_linked bit = 0, @retry_passes bit,
+    @is_linked bit = 0, @retry_passes bit, @dead_queue nvarchar(128), @why nvarchar(100), @first_moved bigint,
     -- A pattern of half a surrogate pair (mend_text).
     @first nvarchar(3) = CONCAT(CAST(0x00D8 AS nvarchar(1)), N'-', CAST(0xFFDB AS nvarchar(1))),
     @second nvarchar(3) = CONCAT(CAST(0x00DC AS nvarchar(1)), N'-', CAST(0xFFDF AS nvarchar(1)));
@@ -34,7 +37,7 @@ DECLARE @failed [$(schema)].[attempt_list];
 DECLARE @members [$(schema)].[member_list];
 
 SELECT @queue_id = queue_id, @completion = completion, @max_attempts = max_attempts, @sink = sink,
-       @retry_passes = retry_passes
+       @retry_passes = retry_passes, @dead_queue = dead_queue
 FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
@@ -87,6 +90,35 @@ ELSE IF @outcome > 0
 IF @sink IS NOT NULL
     EXEC [$(schema)].[call_sink] @sink, @queue_id, @worker_id, @jobs;
 SET @now = SYSUTCDATETIME();  -- read again, because locks or the sink may have taken long
+
+IF @outcome > 0 AND @dead_queue IS NOT NULL
+BEGIN
+    INSERT @failed (job_id, fence, attempt, worker_id, worker, run_us, error)
+    SELECT f.job_id, f.fence, j.attempt, @worker_id, ISNULL(w.name, N''), f.run_us, f.error
+    FROM @jobs AS f
+    INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
+        ON j.job_id = f.job_id
+    LEFT JOIN [$(schema)].[workers] AS w WITH (NOLOCK) ON w.worker_id = @worker_id
+    WHERE (f.outcome = 2 OR f.outcome = 1 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts)) AND j.state = 2
+        AND j.queue_id = @queue_id AND j.worker_id = @worker_id AND j.fence = f.fence AND j.cancelling IS NULL
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
+    IF @@ROWCOUNT > 0
+    BEGIN
+        EXEC [$(schema)].[move_jobs] @queue_id, @dead_queue, @failed, @why OUTPUT;
+        INSERT @found (job_id, dead)
+        SELECT f.job_id, CASE WHEN f.outcome = 1 OR f.retry_ms IS NOT NULL THEN 1 ELSE 0 END
+        FROM @failed AS d
+        INNER JOIN @jobs AS f ON f.job_id = d.job_id
+        INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
+            ON j.job_id = d.job_id
+        WHERE j.queue_id <> @queue_id
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+        SET @first_moved = (SELECT MIN(job_id) FROM @found);
+        -- They have not ended, and move_jobs has passed on their turns.
+        DELETE m FROM @members AS m WHERE EXISTS (SELECT 1 FROM @found AS d WHERE d.job_id = m.job_id);
+        DELETE @failed;
+    END;
+END;
 
 IF @completion = 'delete'
 BEGIN
@@ -206,8 +238,10 @@ BEGIN
 END;
 COMMIT TRANSACTION;
 
-IF EXISTS (SELECT 1 FROM @members WHERE group_key IS NOT NULL)
+IF @first_moved IS NOT NULL OR EXISTS (SELECT 1 FROM @members WHERE group_key IS NOT NULL)
     EXEC [$(schema)].[advance_groups] @queue_id;
+IF @first_moved IS NOT NULL
+    EXEC [$(schema)].[wake_moved] @dead_queue, @first_moved;
 IF @outcome > 0
 BEGIN
     SET @first_ready = (SELECT MIN(job_id) FROM @jobs WHERE outcome IN (1, 3) AND ISNULL(retry_ms, 0) = 0);

@@ -184,6 +184,11 @@ BEGIN
         EXEC [$(schema)].[advance_groups] @next_id;
         DELETE @grouped WHERE queue_id = @next_id;
     END;
+    -- Jobs that finish has moved to the dead queue.
+    SET @next = (SELECT dead_queue FROM [$(schema)].[queues] WITH (NOLOCK) WHERE queue_id = @queue_id);
+    SET @job_id = (SELECT MIN(job_id) FROM @jobs WHERE outcome IN (1, 2));
+    IF @next IS NOT NULL AND @job_id IS NOT NULL
+        EXEC [$(schema)].[wake_moved] @next, @job_id;
     WHILE EXISTS (SELECT 1 FROM @targets)
     BEGIN
         SELECT TOP (1) @next = queue, @job_id = first_id FROM @targets ORDER BY queue;

@@ -1,7 +1,7 @@
 -- Marks up to @max workers of a queue as lost if their lease has expired, and returns up to @max jobs of lost workers
 -- to the queue. A job with attempts left becomes ready or, in a group, waits for its turn again; any other job becomes
--- dead. A job whose cancellation was requested is cancelled. Results: workers_lost, jobs_ready, jobs_dead; then
--- worker_id and name of each worker marked lost.
+-- dead or goes to the dead queue (as in finish), which also counts in jobs_dead. A job whose cancellation was requested
+-- is cancelled. Results: workers_lost, jobs_ready, jobs_dead; then worker_id and name of each worker marked lost.
 --
 -- The attempt counts, because otherwise a job that kills its process would run for ever. It is unknown which of the
 -- worker's jobs has killed it. Before its last attempt, a job of a lost worker must therefore run alone: only a worker
@@ -20,7 +20,7 @@ AS
 SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3), @elected bit, @queue_id int, @max_attempts int, @first_ready bigint,
-    @first_id bigint;
+    @first_id bigint, @dead_queue nvarchar(128), @why nvarchar(100), @moved int = 0, @first_moved bigint;
 DECLARE @held TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, worker_id uniqueidentifier NOT NULL,
     name nvarchar(128) NOT NULL, group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL);
 DECLARE @kept TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, worker_id uniqueidentifier NOT NULL,
@@ -32,7 +32,7 @@ DECLARE @given_back TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, state t
 DECLARE @members [$(schema)].[member_list];
 DECLARE @failed [$(schema)].[attempt_list];
 
-SELECT @queue_id = queue_id, @max_attempts = max_attempts
+SELECT @queue_id = queue_id, @max_attempts = max_attempts, @dead_queue = dead_queue
     FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
@@ -101,6 +101,30 @@ BEGIN
     END;
 END;
 
+IF @dead_queue IS NOT NULL
+BEGIN
+    INSERT @failed (job_id, fence, attempt, worker_id, worker, error)
+    SELECT j.job_id, j.fence, j.attempt, h.worker_id, h.name,
+           CONCAT(N'worker ', h.name, N' was lost while it held the job (attempt ', j.attempt, N')')
+    FROM @held AS h
+    INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
+        ON j.job_id = h.job_id
+    WHERE j.state = 2 AND j.worker_id = h.worker_id AND j.cancelling IS NULL AND j.alone = 1
+        AND j.attempt >= COALESCE(j.max_attempts, @max_attempts)
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
+    IF @@ROWCOUNT > 0
+    BEGIN
+        EXEC [$(schema)].[move_jobs] @queue_id, @dead_queue, @failed, @why OUTPUT;
+        SELECT @moved = COUNT(*), @first_moved = MIN(f.job_id)
+        FROM @failed AS f
+        INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
+            ON j.job_id = f.job_id
+        WHERE j.queue_id <> @queue_id
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+        DELETE @failed;
+    END;
+END;
+
 UPDATE j
 SET state       = CASE WHEN j.cancelling = 1 THEN 5
                        WHEN j.alone = 1 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts) THEN 4
@@ -144,10 +168,12 @@ BEGIN
         EXEC [$(schema)].[note_ends] @queue_id, @members;
 END;
 COMMIT TRANSACTION;
-IF EXISTS (SELECT 1 FROM @members WHERE group_key IS NOT NULL)
+IF @first_moved IS NOT NULL OR EXISTS (SELECT 1 FROM @members WHERE group_key IS NOT NULL)
     EXEC [$(schema)].[advance_groups] @queue_id;
+IF @first_moved IS NOT NULL
+    EXEC [$(schema)].[wake_moved] @dead_queue, @first_moved;
 SET @jobs_ready = (SELECT COUNT(*) FROM @given_back WHERE state IN (0, 6));
-SET @jobs_dead = (SELECT COUNT(*) FROM @given_back WHERE state = 4);
+SET @jobs_dead = (SELECT COUNT(*) FROM @given_back WHERE state = 4) + @moved;
 
 SET @first_ready = (SELECT MIN(job_id) FROM @given_back WHERE state = 0);
 IF @first_ready IS NOT NULL

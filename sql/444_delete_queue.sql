@@ -1,8 +1,8 @@
 -- Deletes a queue and everything that belongs to it. The call is rejected (58022) while a worker has a lease, while an
--- open batch has its follow-up in the queue and, with @with_jobs = 0, while the queue has jobs, including archived
--- ones. With @with_jobs = 1, the jobs are deleted first, up to @max per call. Unfinished jobs count as cancelled in
--- their batches. Run it until is_gone is 1. It must run outside a transaction, so that its own transactions stay short.
--- Result: jobs (deleted by this call), is_gone.
+-- open batch has its follow-up in the queue, while another queue has it as its dead queue and, with @with_jobs = 0,
+-- while it has jobs, including archived ones. With @with_jobs = 1, the jobs are deleted first, up to @max per call.
+-- Unfinished jobs count as cancelled in their batches. Run it until is_gone is 1. It must run outside a transaction, so
+-- that its own transactions stay short. Result: jobs (deleted by this call), is_gone.
 --
 -- Checks by NOLOCK, and deletes jobs as long as it sees any. Then delete_empty_queue checks again with locks, and
 -- deletes the queue. Locked rows are skipped. If only locked rows are left, the call is rejected.
@@ -36,6 +36,8 @@ IF EXISTS (SELECT 1 FROM [$(schema)].[workers] WITH (NOLOCK)
 ELSE IF EXISTS (SELECT 1 FROM [$(schema)].[batch_counts] WITH (NOLOCK, INDEX (batch_counts_ended))
     WHERE queue_id = @queue_id AND ended_at IS NULL)
     SET @outcome = 'batch';
+ELSE IF EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (NOLOCK) WHERE dead_queue = @queue)
+    SET @outcome = 'dead';
 ELSE IF EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (NOLOCK, INDEX (jobs_ready))
                 WHERE queue_id = @queue_id AND state = 0 AND alone = 0)
     OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (NOLOCK, INDEX (jobs_ready_alone))
@@ -205,6 +207,9 @@ BEGIN
         WHEN 'worker' THEN N'a worker has a lease; stop the queue''s workers first'
         WHEN 'batch' THEN CONCAT(N'an open batch has its follow-up in the queue; wait for its completion or cancel it ',
             N'(list_batches with open = 1 shows it)')
+        WHEN 'dead' THEN CONCAT(N'it is the dead_queue of queue ''', (SELECT TOP (1) name
+            FROM [$(schema)].[queues] WITH (NOLOCK) WHERE dead_queue = @queue ORDER BY name),
+            N'''; change that first')
         WHEN 'jobs' THEN N'the queue has jobs; pass with_jobs = 1 to delete them'
         ELSE N'another transaction has locked jobs or other rows of the queue; run the call again' END);
     EXEC [$(schema)].[raise] 58022, @message;

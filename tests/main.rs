@@ -31,6 +31,7 @@ mod clocks;
 mod collations;
 mod completion_policies;
 mod dashboard;
+mod dead_queues;
 mod deduplication;
 mod delayed_start;
 mod deleting;

@@ -174,7 +174,7 @@ GO
 IF EXISTS (SELECT 1 FROM [four].[adoption] WHERE queue <> @queue)
     THROW 58003, N'this schema adopts dbo.four_queue, and has only that queue', 1;
 IF @completion <> 'delete' OR @delivery <> 'at_least_once' OR @claim_order <> 'fifo' OR @keep_done_s > 0
-    OR @group_limit > 1 OR @retry_passes = 1
+    OR @group_limit > 1 OR @retry_passes = 1 OR @dead_queue <> N''
     THROW 58003, N'the queue is the table dbo.four_queue: its mapping has these settings, and it has no groups', 1;
 IF @max_running > 0 OR @rate_jobs > 0
     THROW 58003, N'the queue is the table dbo.four_queue, which cannot have max_running or rate_jobs', 1;

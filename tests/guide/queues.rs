@@ -55,6 +55,12 @@ fn simulate(job: &Job, _context: &Context) -> Result<(), BoxError> {
     Ok(())
 }
 
+async fn with_dead_queue(queue: &Queue) -> Result<(), BoxError> {
+    queue.named("broken")?.admin().create(QueueOptions::default()).await?;
+    queue.admin().create(QueueOptions::default().dead_queue("broken".to_owned())).await?;
+    Ok(())
+}
+
 async fn scheduled(queue: &Queue) -> Result<(), BoxError> {
     let close = NewJob::text("close the day").kind("close");
     let nightly = Schedule::new("nightly", "30 2 * * MON-FRI", close).time_zone("Europe/Berlin").make_up(1);
@@ -117,6 +123,7 @@ async fn of_a_group_one_job_is_ready() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_queue_has_limits_and_schedules() {
     let fixture = Fixture::new("guide_limits").await;
+    with_dead_queue(&fixture.queue).await.unwrap();
     limited(&fixture.queue).await.unwrap();
     assert_eq!(fixture.queue.admin().stats(None).await.unwrap().max_running, Some(8));
     scheduled(&fixture.queue).await.unwrap();

@@ -49,7 +49,8 @@ impl Job {
         if !attempts.is_empty() {
             output.line("\nfailed attempts")?;
             let columns = ["attempt", "fence", "at", "ran", "worker", "error"];
-            output.many(&attempts, "", &columns, &["fence", "worker", "ran", "at"], attempt_row)?;
+            let cells = |attempt: &FailedAttempt| attempt_row(attempt, queue.name());
+            output.many(&attempts, "", &columns, &["fence", "worker", "ran", "at"], cells)?;
             for (attempt, error) in other_errors(&row, &attempts) {
                 output.line(&format!("\nerror of attempt {attempt}\n{error}"))?;
             }
@@ -122,13 +123,17 @@ fn other_errors<'a>(job: &'a JobRow, attempts: &'a [FailedAttempt]) -> Vec<(u32,
     others
 }
 
-fn attempt_row(attempt: &FailedAttempt) -> Vec<String> {
+fn attempt_row(attempt: &FailedAttempt, queue: &str) -> Vec<String> {
+    let worker = match attempt.queue.as_deref() {
+        Some(other) if other != queue => format!("{} of queue {other}", attempt.worker),
+        _ => attempt.worker.clone(),
+    };
     vec![
         attempt.attempt.to_string(),
         attempt.fence.to_string(),
         texts::time(attempt.failed_at),
         attempt.run.map_or_else(|| "lost".to_owned(), texts::age),
-        attempt.worker.clone(),
+        worker,
         attempt.error.as_deref().map(|error| texts::first_line(error, ERROR)).unwrap_or_default(),
     ]
 }

@@ -98,6 +98,9 @@ pub struct Settings {
     /// Your procedure that gets the results when jobs are finished, or `none` [initially: none]
     #[arg(long, value_name = "PROCEDURE")]
     sink: Option<String>,
+    /// Queue that jobs go to instead of becoming dead, or `none` [initially: none]
+    #[arg(long, value_name = "QUEUE")]
+    dead_queue: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -226,6 +229,9 @@ impl Settings {
         if let Some(Limit(rate)) = self.rate {
             options = options.rate(rate);
         }
+        if let Some(queue) = &self.dead_queue {
+            options = options.dead_queue((queue != "none").then(|| queue.clone()));
+        }
         match self.sink.as_deref() {
             None => options,
             Some("none") => options.without_sink(),
@@ -260,6 +266,7 @@ fn fields(queue: &QueueStats) -> Vec<(&'static str, String)> {
         ("retry passes", queue.retry_passes.to_string()),
         ("limits", limits(queue)),
         ("sink", texts::or_dash(queue.sink.as_ref())),
+        ("dead queue", texts::or_dash(queue.dead_queue.as_ref())),
         ("workers", queue.workers.to_string()),
         ("ready", texts::number(queue.ready)),
         ("oldest ready", texts::or_dash(queue.oldest_ready.map(texts::age))),

@@ -48,6 +48,9 @@ pub struct QueueOptions {
     max_running: Option<Option<u32>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     rate: Option<Option<Rate>>,
+    /// The dead queue; `Some(None)` removes it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dead_queue: Option<Option<String>>,
 }
 
 impl QueueOptions {
@@ -157,6 +160,21 @@ impl QueueOptions {
         self
     }
 
+    /// Sets the queue that jobs go to instead of becoming dead, with their error and attempts, or `None` if they stay
+    /// here as dead (default). There they are ready at once and have all their attempts again. A worker of that queue
+    /// can report, repair or [move](crate::handler::JobError::move_to) them. Cancelled jobs stay. For this queue's
+    /// metrics and history, the jobs are dead.
+    ///
+    /// The dead queue must exist. Neither queue can have [`Delivery::AtMostOnce`]. A job that cannot go there, because
+    /// an unfinished job there has its deduplication key, because it was moved ten times already, or because the dead
+    /// queue was deleted, is dead here. The dead queue's own dead jobs go to its own dead queue, if it has one. If the
+    /// queues form a circle, the limit of ten moves ends it. [`delete`](crate::admin::Admin::delete) rejects a dead
+    /// queue as long as it is one.
+    pub fn dead_queue(mut self, queue: impl Into<Option<String>>) -> QueueOptions {
+        self.dead_queue = Some(queue.into());
+        self
+    }
+
     /// Removes the [`sink`](Self::sink).
     pub fn without_sink(mut self) -> QueueOptions {
         self.sink = Some(None);
@@ -263,6 +281,13 @@ impl Session {
                 command.bind_param("@rate_jobs", int(rate.jobs));
                 command.bind_param("@rate_ms", ms(rate.interval));
             }
+        }
+        match &options.dead_queue {
+            None => {}
+            Some(Some(queue)) if queue.is_empty() => {
+                return Err(Error::Refused { message: "dead_queue is ''; it must be the name of a queue".to_owned() });
+            }
+            Some(queue) => command.bind_param("@dead_queue", queue.as_deref().unwrap_or_default()),
         }
         let mut row = self.row("create_queue", command).await?;
         row.required::<i32>("queue_id")?;

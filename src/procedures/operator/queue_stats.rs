@@ -60,6 +60,9 @@ pub struct QueueStats {
     /// The procedure that is called with the done jobs, if there is one
     /// ([`QueueOptions::sink`](super::queue_options::QueueOptions::sink)).
     pub sink: Option<String>,
+    /// The queue that dead jobs go to, if they do
+    /// ([`QueueOptions::dead_queue`](super::queue_options::QueueOptions::dead_queue)).
+    pub dead_queue: Option<String>,
     /// How many jobs of one group run at once
     /// ([`QueueOptions::group_limit`](super::queue_options::QueueOptions::group_limit)).
     pub group_limit: u32,
@@ -119,6 +122,7 @@ impl QueueStats {
             retry_passes: row.required("retry_passes")?,
             max_running: row.optional_count("max_running")?,
             rate: Rate::of(row.optional_count("rate_jobs")?, row.optional_ms("rate_ms")?),
+            dead_queue: row.optional("dead_queue")?,
         })
     }
 }

@@ -74,11 +74,15 @@ impl ProgressView {
 }
 
 impl AttemptView {
-    fn new(attempt: FailedAttempt) -> AttemptView {
+    fn new(attempt: FailedAttempt, queue: &str) -> AttemptView {
+        let worker = match attempt.queue {
+            Some(other) if other != queue => format!("{} of queue {other}", attempt.worker),
+            _ => attempt.worker,
+        };
         AttemptView {
             number: number(attempt.attempt.into()),
             failed_at: Time(attempt.failed_at),
-            worker: attempt.worker,
+            worker,
             run: attempt.run.map_or_else(|| "its worker was lost".to_owned(), age),
             error: attempt.error.unwrap_or_default(),
         }
@@ -207,7 +211,7 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
         fields: fields_of(&job, queue.name()),
         headers: headers.map(|(name, value)| (name.clone(), value.to_string())).collect(),
         progress: progress.first().map(ProgressView::new),
-        attempts: attempts.into_iter().rev().map(AttemptView::new).collect(),
+        attempts: attempts.into_iter().rev().map(|attempt| AttemptView::new(attempt, queue.name())).collect(),
         hides_payloads,
         payload: View::new(&job.payload, job.payload_text().as_deref(), job.payload_bytes),
         output: job

@@ -166,6 +166,7 @@ fn settings(stats: &QueueStats) -> Vec<(&'static str, String)> {
         ("Maximum claimed", or_none(stats.max_running.map(|max| number(max.into())))),
         ("Rate", or_none(rate)),
         ("Sink", or_none(stats.sink.clone())),
+        ("Dead queue", or_none(stats.dead_queue.clone())),
     ]
 }
 
