@@ -5,7 +5,7 @@ IF TYPE_ID(N'[$(schema)].[change_list]') IS NULL
         job_id bigint        NOT NULL PRIMARY KEY CLUSTERED,
         -- outcome 2: the queue that the job goes to, instead of being dead
         queue  nvarchar(129) COLLATE Latin1_General_100_BIN2 NULL,
-        -- outcomes 1 to 3: the job's needs from now on; NULL: unchanged
+        -- the job's needs from now on; NULL: unchanged
         needs  nvarchar(1001) COLLATE Latin1_General_100_BIN2 NULL
     );
 GO

@@ -2,7 +2,8 @@
 -- jobs that this call finishes as done are enqueued. Result: as finish; a job that could not be moved is 'dead'.
 --
 -- A job of outcome 2 (dead) whose change names a queue goes there instead (move_jobs), unless its cancellation was
--- requested. The attempt counts as failed. If the job cannot be moved, it becomes dead, and its error says why.
+-- requested. The attempt counts as failed. If the job cannot be moved, it becomes dead, and its error says why. Changed
+-- needs take effect whatever the outcome is.
 --
 -- Follow-ups are enqueued after the finish, so that a follow-up may have the deduplication key of its job. If a
 -- follow-up cannot be enqueued, everything is rolled back with error 58020, including a caller's transaction, as if a
@@ -38,6 +39,13 @@ IF EXISTS (SELECT 1 FROM @changes AS c
            WHERE c.queue IS NOT NULL
                AND NOT EXISTS (SELECT 1 FROM @jobs AS f WHERE f.job_id = c.job_id AND f.outcome = 2))
     THROW 58003, N'a queue in changes requires a job of outcome 2 (dead)', 1;
+IF EXISTS (SELECT 1 FROM @changes WHERE needs IS NOT NULL)
+BEGIN
+    INSERT @details (ordinal, needs)
+    SELECT ROW_NUMBER() OVER (ORDER BY c.job_id), c.needs FROM @changes AS c WHERE c.needs IS NOT NULL;
+    EXEC [$(schema)].[check_needs] @details = @details;
+    DELETE @details;
+END;
 SET @first_id = NEXT VALUE FOR [$(schema)].[job_ids];  -- below the ids of the follow-ups
 BEGIN TRANSACTION;
 -- Locks batches before jobs (see batches). enqueue_batch rejects a sealed or missing batch.
@@ -60,6 +68,14 @@ ORDER BY f.job_id  -- keeps the order of the join
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 -- All rows are locked now.
 
+IF EXISTS (SELECT 1 FROM @changes WHERE needs IS NOT NULL)
+    UPDATE j
+    SET needs = c.needs, plain = NULL
+    FROM @changes AS c
+    INNER JOIN @held AS h ON h.job_id = c.job_id
+    INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = c.job_id
+    WHERE c.needs IS NOT NULL
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
 IF EXISTS (SELECT 1 FROM @changes WHERE queue IS NOT NULL)
 BEGIN
     INSERT @rest (job_id, fence, outcome, retry_ms, run_us, error, output)

@@ -12,7 +12,8 @@ CREATE OR ALTER PROCEDURE [$(schema)].[finish_one]
     @error      nvarchar(4000) = NULL,
     @output     varbinary(max) = NULL,  -- outcome 0: for the sink and the policies annotate and archive
     @follow_ups [$(schema)].[follow_up_list] READONLY,
-    @move_to    nvarchar(129)  = NULL   -- outcome 2: the queue that the job goes to instead (finish_with)
+    @move_to    nvarchar(129)  = NULL,  -- outcome 2: the queue that the job goes to instead (finish_with)
+    @needs      nvarchar(1001) = NULL   -- the job's needs from now on
 AS
 SET NOCOUNT, XACT_ABORT ON;
 DECLARE @jobs [$(schema)].[finish_list];
@@ -21,9 +22,9 @@ DECLARE @changes [$(schema)].[change_list];
 INSERT @jobs (job_id, fence, outcome, retry_ms, run_us, error, output)
 VALUES (@job_id, @fence, @outcome, @retry_ms, @run_us, @error, @output);
 
-IF @move_to IS NOT NULL
-    INSERT @changes (job_id, queue) VALUES (@job_id, @move_to);
-IF @move_to IS NOT NULL OR EXISTS (SELECT 1 FROM @follow_ups)
+IF @move_to IS NOT NULL OR @needs IS NOT NULL
+    INSERT @changes (job_id, queue, needs) VALUES (@job_id, @move_to, @needs);
+IF EXISTS (SELECT 1 FROM @changes) OR EXISTS (SELECT 1 FROM @follow_ups)
     EXEC [$(schema)].[finish_with] @queue = @queue, @worker_id = @worker_id, @jobs = @jobs, @follow_ups = @follow_ups,
         @changes = @changes;
 ELSE

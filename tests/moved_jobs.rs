@@ -1,8 +1,9 @@
 //! Jobs that their workers move to another queue.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use readpast::{BoxError, Handlers, JobError, NewBatch, NewJob, Queue, Worker};
+use readpast::{BoxError, Handlers, JobError, KindOptions, Needs, NewBatch, NewJob, OutOfMemory, Queue, Worker};
 
 use crate::support::{Claimed, Fixture, WorkerSession, changed, number, text};
 
@@ -346,4 +347,48 @@ async fn jobs_that_are_moved_at_random_end_once_and_leave_no_turn() {
         drop((session, work, large));
         fixture.remove().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_needs_of_a_job_grow_for_its_next_attempt() {
+    let fixture = Fixture::new("needs_grow").await;
+    let grow = OutOfMemory::Grow { factor: 2.0, max: 4 << 20 };
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let noted = seen.clone();
+    let handlers = Handlers::new()
+        .kind("simulate", move |job, _| {
+            noted.lock().unwrap().push(job.needs().cloned());
+            Err::<(), BoxError>(JobError::out_of_memory("killed").into())
+        })
+        .options("simulate", KindOptions::new().on_out_of_memory(grow).retry(Duration::ZERO, Duration::ZERO));
+    let needs = Needs::new().memory(1 << 20).threads(1);
+    let job = NewJob::text("").kind("simulate").needs(needs.clone());
+    fixture.queue.enqueue(&job).await.unwrap();
+    let worker = Worker::builder(&fixture.queue, handlers).start().await.unwrap();
+    let stats = worker.drain().await.unwrap().stats;
+    assert_eq!((stats.retried, stats.dead), (2, 1));
+    let grown = [1, 2, 4].map(|mib| Some(needs.clone().memory(mib << 20)));
+    assert_eq!(*seen.lock().unwrap(), grown);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn needs_of_a_job_that_had_none_are_returned_by_its_next_claim() {
+    let fixture = Fixture::new("needs_new").await;
+    fixture.queue.enqueue(&NewJob::text("")).await.unwrap();
+    let mut worker = WorkerSession::register(&fixture).await;
+    let finish = |job: &Claimed, id: uuid::Uuid, needs: &str| {
+        format!(
+            "EXEC [$(schema)].[finish_one] @queue = N'work', @worker_id = '{id}', @job_id = {}, @fence = {},
+                  @outcome = 1, @needs = N'{needs}'",
+            job.job_id, job.fence
+        )
+    };
+    let job = worker.claim_one().await;
+    let wrong = finish(&job, worker.id, r#"{"memory":0}"#);
+    assert_eq!(worker.session.refusal(&wrong).await.0, 58003);
+    let right = finish(&job, worker.id, r#"{"memory":7}"#);
+    assert_eq!(worker.session.sql(&right).await.len(), 0);
+    assert_eq!(worker.claim_one().await.details["needs"]["memory"], 7);
+    fixture.remove().await;
 }
