@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use readpast::admin::{Delivery, JobState, QueueOptions};
 use readpast::config::WorkerConfig;
-use readpast::{Error, Handlers, NewJob, Output, Queue, Summary, Worker};
+use readpast::{Context, Error, Handlers, Job, NewJob, Output, Queue, Summary, Worker};
 use readpast_devserver::SqlError;
 use tokio::sync::Semaphore;
 
@@ -39,6 +39,31 @@ async fn unstarted_jobs_are_ready_again_at_once_and_their_attempt_is_not_counted
     assert_eq!((summary.stats.done, summary.stats.released, summary.stats.lost), (1, 9, 0));
     let stats = fixture.queue.admin().stats(None).await.unwrap();
     assert_eq!((stats.ready, stats.claimed, stats.workers), (9, 0, 0));
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg(target_os = "linux")]
+async fn a_worker_whose_process_is_too_large_stops_in_order() {
+    let fixture = Fixture::new("recycled").await;
+    let run = async |recycle_above| {
+        let job = fixture.queue.enqueue(&NewJob::bytes("x")).await.unwrap().job_id;
+        let config = changed(fixture.config.worker.clone(), |worker| worker.recycle_above = recycle_above);
+        let handlers = Handlers::any(|_: &Job, _: &Context| Ok(()));
+        let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
+        let stop = worker.stop_handle();
+        let ended = tokio::spawn(worker.run());
+        fixture.queue.wait(job, Duration::from_secs(30)).await.unwrap();
+        (stop, ended)
+    };
+    let (_stop, ended) = run(1 << 20).await;
+    let summary = ended.await.unwrap().unwrap();
+    assert_eq!((summary.recycled, summary.ended_in_order, summary.stats.done), (true, true, 1));
+    let (stop, ended) = run(1 << 40).await;
+    tokio::time::sleep(Duration::from_secs(2)).await; // two looks
+    assert!(!ended.is_finished());
+    stop.stop();
+    assert!(!ended.await.unwrap().unwrap().recycled);
     fixture.remove().await;
 }
 

@@ -149,6 +149,13 @@ pub struct WorkerConfig {
     /// Default: 25 s. Allowed: 0 to 1 d. Key: `worker.shutdown_deadline_ms`.
     pub shutdown_deadline: Duration,
 
+    /// Resident memory of this process above which the worker stops gracefully, for handlers that leak. Checked every
+    /// second. The worker's summary then has `recycled`, and `readpast work` exits with code 11, so that a new process
+    /// is started. 0: never. Other values need Linux.
+    ///
+    /// Default: 0. Allowed: 0 to 1 TiB. Key: `worker.recycle_above`.
+    pub recycle_above: u64,
+
     /// Delays of retries.
     pub retry: RetryConfig,
 }
@@ -258,6 +265,7 @@ impl Section for WorkerConfig {
                 25_000,
                 0..=DAY_MS,
             ),
+            recycle_above: table.rare().bytes("worker.recycle_above", |worker| worker.recycle_above, 0, 0..=1 << 40),
             retry: table.part(|worker| &worker.retry),
         }
     }
@@ -299,6 +307,9 @@ impl WorkerConfig {
                 self.heartbeat_interval.as_millis(),
                 format!("less than half of worker.lease_ms ({})", self.lease.as_millis()),
             ));
+        }
+        if cfg!(not(target_os = "linux")) && self.recycle_above > 0 {
+            return Err(refused("worker.recycle_above", self.recycle_above, "0 on systems other than Linux"));
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use tokio::task::{AbortHandle, JoinSet};
@@ -75,6 +76,9 @@ pub struct Summary {
     /// [`StopHandle::stop_now`] they run again once the lease has expired. Jobs of a queue with delivery `at_most_once`
     /// do not run again.
     pub cut_off: usize,
+    /// Whether the worker stopped because its process was larger than `worker.recycle_above`. Exit then, so that a new
+    /// process is started.
+    pub recycled: bool,
 }
 
 impl Worker {
@@ -117,6 +121,9 @@ impl Worker {
         stages.spawn(report::keep_levels_shown(state.clone(), lease.clone()));
         stages.spawn(report::keep_depth_shown(queue.clone(), duties));
         stages.spawn(state::keep_beating(state.clone()));
+        if state.config.recycle_above > 0 {
+            stages.spawn(shutdown::stop_when_large(state.clone()));
+        }
         if executor.has_kind_limits() {
             stages.spawn(executor.clone().keep_putting_off());
         }
@@ -161,7 +168,8 @@ impl Worker {
         self.monitor().stats()
     }
 
-    /// Processes jobs until a [`StopHandle`] stops the worker or it cannot continue, then stops gracefully: the worker
+    /// Processes jobs until a [`StopHandle`] stops the worker, its process is larger than `worker.recycle_above`, or it
+    /// cannot continue, then stops gracefully: the worker
     /// claims no more jobs, releases unstarted jobs, waits up to `shutdown_deadline_ms` for running jobs, finishes
     /// them, and unregisters.
     ///
@@ -209,7 +217,10 @@ impl Worker {
         });
         match self.state.stop.take_failure() {
             Some(error) => Err(error),
-            None => Ok(Summary { stats, elapsed: self.started_at.elapsed(), ended_in_order: in_order, cut_off }),
+            None => {
+                let (elapsed, recycled) = (self.started_at.elapsed(), self.state.is_recycled.load(Ordering::Relaxed));
+                Ok(Summary { stats, elapsed, ended_in_order: in_order, cut_off, recycled })
+            }
         }
     }
 

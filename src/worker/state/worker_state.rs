@@ -2,6 +2,7 @@
 //! stage reports to.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use crate::config::WorkerConfig;
 use crate::connection::{Connector, Session};
@@ -37,6 +38,8 @@ pub(in crate::worker) struct WorkerState {
     pub(in crate::worker) notes: Arc<RunNotes>,
     pub(in crate::worker) outage: Arc<OutageLog>,
     pub(in crate::worker) stop: StopHandle,
+    /// Whether the worker stops because its process is too large.
+    pub(in crate::worker) is_recycled: AtomicBool,
     pub(in crate::worker) metrics: WorkerMetrics,
 }
 
@@ -64,6 +67,7 @@ impl WorkerState {
             duty_failures: DutyFailures::new(outage.clone()),
             outage,
             stop: StopHandle::new(),
+            is_recycled: AtomicBool::new(false),
             metrics: WorkerMetrics::new(queue),
         }
     }
