@@ -28,12 +28,13 @@ pub enum Exit {
     TimedOut = 8,
     Dead = 9,
     Cancelled = 10,
+    Recycled = 11,
     Interrupted = 130,
 }
 
 impl Exit {
     /// Each code with its meaning, for docs/cli.md.
-    pub const ALL: [(Exit, &str); 12] = [
+    pub const ALL: [(Exit, &str); 13] = [
         (Exit::Ok, "success"),
         (Exit::Failed, "any other failure; the message says what"),
         (Exit::Usage, "the command line, the settings or the input is not valid"),
@@ -51,6 +52,7 @@ impl Exit {
         (Exit::TimedOut, "`wait` and `drain`: timed out"),
         (Exit::Dead, "`wait`: the job is dead"),
         (Exit::Cancelled, "`wait`: the job was cancelled"),
+        (Exit::Recycled, "`work`: stopped because the process was larger than worker.recycle_above; start it again"),
         (Exit::Interrupted, "Ctrl-C; what was done before is kept"),
     ];
 }

@@ -16,7 +16,7 @@
 //! | `exit` | how an error becomes a message, a hint and an exit code |
 //! | `commands` | the commands |
 
-#![deny(unsafe_code)] // but in commands/work/parent_death.rs, with its proof
+#![deny(unsafe_code)] // but in commands/work/before_exec.rs, with its proof
 
 mod arguments;
 mod audit;

@@ -39,6 +39,19 @@ pub fn bytes(text: &str) -> Result<usize, String> {
     number.checked_mul(unit).ok_or_else(|| "that is too many bytes".to_owned())
 }
 
+/// A number of bytes for people: `3 GiB`, `1.5 GiB`, `800 bytes`.
+pub fn size(bytes: u64) -> String {
+    let units = [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    let Some((unit, name)) = units.into_iter().find(|(unit, _)| bytes >= *unit) else {
+        return counted(bytes, "byte");
+    };
+    let tenths = (u128::from(bytes) * 10 + u128::from(unit / 2_u64)) / u128::from(unit);
+    match tenths % 10 {
+        0 => format!("{} {name}", tenths / 10),
+        tenth => format!("{}.{tenth} {name}", tenths / 10),
+    }
+}
+
 /// A time in this machine's zone, to the second.
 pub fn time(time: SystemTime) -> String {
     time_as(time, "%Y-%m-%d %H:%M:%S")
@@ -69,6 +82,7 @@ mod tests {
     fn numbers_of_bytes_have_units() {
         assert_eq!([bytes("1000"), bytes("64KiB"), bytes("16 MiB")], [Ok(1_000), Ok(65_536), Ok(16_777_216)]);
         assert_eq!([bytes("3GiB"), bytes("2TiB")], [Ok(3 << 30), Ok(2 << 40)]);
+        assert_eq!([0, 1, 1_536, 2 << 30].map(size), ["0 bytes", "1 byte", "1.5 KiB", "2 GiB"]);
         for text in ["", "MiB", "-1", "1.5MiB", "1GB", "99999999999999MiB"] {
             assert!(bytes(text).is_err(), "{text}");
         }

@@ -34,8 +34,14 @@ mod work_jobs;
 mod work_keep;
 #[cfg(unix)]
 mod work_kill;
+#[cfg(target_os = "linux")]
+mod work_memory;
 #[cfg(unix)]
 mod work_payloads;
+#[cfg(target_os = "linux")]
+mod work_placement;
+#[cfg(target_os = "linux")]
+mod work_recycling;
 #[cfg(unix)]
 mod worker_process;
 mod workers;

@@ -1,14 +1,12 @@
 //! `work --keep`: programs that stay, and the lines that they get and answer.
 
-use std::io::Write;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use readpast::NewJob;
 use readpast::admin::JobState;
 use rustix::process::Signal;
 
-use crate::worker_process::{WorkFixture, WorkerProcess, wait_for};
+use crate::worker_process::{WorkFixture, WorkerProcess, has, wait_for};
 
 /// A program of Python's that defines `handle(job)`, which returns the line to answer.
 const PYTHON: &str = "
@@ -20,16 +18,6 @@ for line in sys.stdin:
     sys.stdout.write(handle(job) + '\\n')
     sys.stdout.flush()
 ";
-
-/// Whether there is such a program; where it is missing, the test says so and counts nothing.
-fn has(program: &str) -> bool {
-    let there = Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
-    if !there {
-        // Not by a macro, whose output nobody would see.
-        std::io::stderr().write_all(format!("SKIPPED: there is no {program} here\n").as_bytes()).unwrap();
-    }
-    there
-}
 
 fn example(name: &str) -> String {
     format!("{}/../examples/work/{name}", env!("CARGO_MANIFEST_DIR"))

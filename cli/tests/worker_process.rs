@@ -1,6 +1,6 @@
 //! `readpast work` as a process that goes on, and what a test sees of the programs that it runs.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -134,6 +134,21 @@ impl Process {
     pub fn signal(self, signal: Signal) {
         kill_process(self.0, signal).unwrap();
     }
+}
+
+/// Whether there is such a program; where it is missing, the test says so and counts nothing.
+pub fn has(program: &str) -> bool {
+    let there = Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
+    if !there {
+        skip(&format!("there is no {program} here"));
+    }
+    there
+}
+
+/// Says why a test counts nothing.
+pub fn skip(why: &str) {
+    // Not by a macro, whose output nobody would see.
+    std::io::stderr().write_all(format!("SKIPPED: {why}\n").as_bytes()).unwrap();
 }
 
 /// Waits until `condition` holds; fails the test after half a minute.

@@ -60,6 +60,7 @@ fn import(job: &Job, context: &Context) -> Result<(), BoxError> {
     }
 }
 
+#[allow(clippy::let_and_return)] // the guide's lines
 fn out_of_memory() -> Handlers {
     let grow = OutOfMemory::Grow { factor: 2.0, max: 64 << 30 };
     let move_on = OutOfMemory::MoveTo("large".to_owned());

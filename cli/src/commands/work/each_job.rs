@@ -18,10 +18,10 @@ use super::runner::{Runner, ended_early, was_told_to_end};
 ///
 /// The job's outcome by the program's exit.
 pub fn run(runner: &Runner, outcomes: &ExitOutcomes, job: &Job, context: &Context) -> Result<Output, BoxError> {
-    let Runner { program, starting, guard, grace, max_output } = runner;
+    let Runner { program, starting, guard, grace, max_output, .. } = runner;
     let (prepared, mut process) = starting.start(program, context, || {
         let mut prepared = program.for_job(job, guard.run())?;
-        let process = Process::spawn(&mut prepared.command, guard, false)?;
+        let process = Process::spawn(&mut prepared.command, guard, false, runner.memory_for(job))?;
         Ok((prepared, process))
     })?;
     let payload = if prepared.reads_payload { program::payload(job)? } else { Cow::Borrowed([].as_slice()) };
@@ -44,6 +44,11 @@ pub fn run(runner: &Runner, outcomes: &ExitOutcomes, job: &Job, context: &Contex
     if let Some(why) = ending.why() {
         return Err(ended_early(why, context, &errors).into());
     }
+    if outcomes.after(status) != ExitOutcome::Done
+        && let Some(what) = process.out_of_memory()
+    {
+        return Err(JobError::out_of_memory(errors.after(&what)).into());
+    }
     judge(status, process.in_words(status), outcomes, output, &errors, context)
 }
 
@@ -55,7 +60,7 @@ fn judge(
     errors: &ErrorTail,
     context: &Context,
 ) -> Result<Output, BoxError> {
-    let outcome = status.code().map_or(ExitOutcome::Retry, |code| outcomes.of(code));
+    let outcome = outcomes.after(status);
     if outcome == ExitOutcome::Done {
         return Ok(if output.is_empty() { Output::default() } else { Output::bytes(output) });
     }

@@ -1,5 +1,6 @@
 //! The outcomes of exit codes.
 
+use std::process::ExitStatus;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -82,7 +83,12 @@ impl ExitOutcomes {
         self.0.iter().rev().find(names_it).map(|rule| rule.outcome.clone())
     }
 
-    pub fn of(&self, code: i32) -> ExitOutcome {
+    /// The outcome of an exit; a job whose program was killed by a signal is retried.
+    pub fn after(&self, status: ExitStatus) -> ExitOutcome {
+        status.code().map_or(ExitOutcome::Retry, |code| self.of(code))
+    }
+
+    fn of(&self, code: i32) -> ExitOutcome {
         if let Some(outcome) = self.named(code) {
             return outcome;
         }

@@ -58,6 +58,8 @@ pub struct Guard {
     run: String,
     /// Removed if the worker is killed.
     directory: Option<PathBuf>,
+    /// The control group of the programs.
+    control_group: Option<PathBuf>,
     watch: Mutex<Watch>,
 }
 
@@ -72,16 +74,17 @@ struct Watch {
 }
 
 impl Guard {
-    /// Starts the guard. It removes `directory` if the worker is killed.
+    /// Starts the guard. If the worker is killed, it removes `directory`, and `control_group` with its processes.
     ///
     /// # Errors
     ///
     /// If the process or the thread cannot be started.
-    pub fn start(directory: Option<&Path>) -> io::Result<Arc<Guard>> {
-        let (run, directory) = (Uuid::new_v4().to_string(), directory.map(Path::to_owned));
-        let (process, socket) = start_process(&run, directory.as_deref())?;
+    pub fn start(directory: Option<&Path>, control_group: Option<&Path>) -> io::Result<Arc<Guard>> {
+        let run = Uuid::new_v4().to_string();
+        let (directory, control_group) = (directory.map(Path::to_owned), control_group.map(Path::to_owned));
+        let (process, socket) = start_process(&run, directory.as_deref(), control_group.as_deref())?;
         let watch = Mutex::new(Watch { process, socket, groups: BTreeSet::new(), number: 1, has_ended: false });
-        let guard = Arc::new(Guard { run, directory, watch });
+        let guard = Arc::new(Guard { run, directory, control_group, watch });
         let watched = guard.clone();
         thread::Builder::new().name("readpast-guard".to_owned()).spawn(move || watched.replace_when_killed())?;
         Ok(guard)
@@ -170,7 +173,7 @@ impl Guard {
         // Killed first, because it must not take the end of the socket for the worker's exit.
         let _ = watch.process.kill();
         let _ = watch.process.wait();
-        let (process, socket) = start_process(&self.run, self.directory.as_deref())?;
+        let (process, socket) = start_process(&self.run, self.directory.as_deref(), self.control_group.as_deref())?;
         (watch.process, watch.socket) = (process, socket);
         watch.number += 1;
         let groups: Vec<i32> = watch.groups.iter().copied().collect();
@@ -203,7 +206,7 @@ fn waits_for_end(mut socket: &UnixStream) -> bool {
 
 /// Starts this program again in its own process group, without the terminal's Ctrl-C. Its environment is empty, so it
 /// does not count as a program of an outer worker.
-fn start_process(run: &str, directory: Option<&Path>) -> io::Result<(Child, UnixStream)> {
+fn start_process(run: &str, directory: Option<&Path>, control_group: Option<&Path>) -> io::Result<(Child, UnixStream)> {
     let (mut ours, its) = UnixStream::pair()?;
     ours.set_write_timeout(Some(WRITE))?;
     ours.set_read_timeout(Some(START))?;
@@ -211,6 +214,9 @@ fn start_process(run: &str, directory: Option<&Path>) -> io::Result<(Child, Unix
     command.args(["guard", "--run", run]).env_clear().process_group(0);
     if let Some(directory) = directory {
         command.arg("--directory").arg(directory);
+    }
+    if let Some(control_group) = control_group {
+        command.arg("--control-group").arg(control_group);
     }
     command.stdin(OwnedFd::from(its)).stdout(Stdio::null()).stderr(Stdio::null());
     let mut process = command.spawn()?;
@@ -233,6 +239,9 @@ pub struct GuardCommand {
     /// Deleted if the worker was killed
     #[arg(long)]
     directory: Option<PathBuf>,
+    /// Removed with its processes if the worker was killed
+    #[arg(long)]
+    control_group: Option<PathBuf>,
 }
 
 impl GuardCommand {
@@ -249,6 +258,10 @@ impl GuardCommand {
         };
         for group in groups {
             let _ = kill_process_group(group, Signal::KILL); // it may have ended
+        }
+        #[cfg(target_os = "linux")]
+        if let Some(control_group) = &self.control_group {
+            super::memory::remove_after(control_group);
         }
         kill_marked(&OsString::from(format!("{RUN}={}", self.run)));
         if let Some(directory) = self.directory {

@@ -1,6 +1,8 @@
 //! Programs that stay: one per thread, with a line on standard input per job.
 
+use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use readpast::crates::rayon;
@@ -29,12 +31,18 @@ const SHOWN: usize = 200;
 pub struct Kept {
     /// The programs by the index of their thread.
     places: Vec<Mutex<Place>>,
+    /// The threads that wait for replaced programs to end.
+    retiring: Retiring,
 }
+
+type Retiring = Mutex<Vec<JoinHandle<()>>>;
 
 /// One thread's program.
 #[derive(Default)]
 struct Place {
     program: Option<Talk>,
+    /// Waits for the replaced program to end, if there is not enough memory to start its successor before.
+    predecessor: Option<JoinHandle<()>>,
     /// Programs ended since the last valid reply.
     failures: u32,
 }
@@ -44,6 +52,9 @@ struct Talk {
     process: Process,
     output: Vec<u8>,
     errors: ErrorTail,
+    /// Its finished jobs.
+    jobs: u64,
+    started_at: Instant,
 }
 
 enum Talked {
@@ -57,7 +68,7 @@ enum Talked {
 
 impl Kept {
     pub fn new(threads: usize) -> Kept {
-        Kept { places: (0..threads).map(|_| Mutex::default()).collect() }
+        Kept { places: (0..threads).map(|_| Mutex::default()).collect(), retiring: Retiring::default() }
     }
 
     /// Runs a job on this thread's program.
@@ -70,7 +81,7 @@ impl Kept {
         // No other job runs on this thread meanwhile: nothing here waits for rayon.
         let index = rayon::current_thread_index().unwrap_or_default();
         let mut place = lock(&self.places[index]);
-        let Some(mut talk) = place.ready(runner, context)? else {
+        let Some(mut talk) = place.ready(&self.retiring, runner, job, context)? else {
             return Err(JobError::snooze(Duration::ZERO, "not started: the worker waited to start its program").into());
         };
         talk.errors.clear();
@@ -94,13 +105,19 @@ impl Kept {
         match answer {
             Ok(result) => {
                 place.failures = 0;
+                // A child of the program may have been killed.
+                let out_of_memory_text = result.is_err().then(|| talk.process.out_of_memory()).flatten();
                 if has_read_all {
-                    place.program = Some(talk);
+                    talk.jobs += 1;
+                    place.keep(talk, &self.retiring, runner, job);
                 } else {
                     // It would read the next job as the rest of this one's line.
                     tracing::warn!(job_id = %job.id(), "a program replied before reading its job; restarting it");
                 }
-                Ok(result?)
+                match (result, out_of_memory_text) {
+                    (Err(error), Some(what)) => Err(JobError::out_of_memory(format!("{what}: {error}")).into()),
+                    (result, _) => Ok(result?),
+                }
             }
             Err(wrong) => {
                 place.failures += 1;
@@ -116,26 +133,39 @@ impl Kept {
             talk.process.close_input();
         }
         let until = Instant::now() + grace;
-        for mut talk in left {
-            while !talk.process.has_ended() {
-                let rest = until.saturating_duration_since(Instant::now());
-                if rest.is_zero() || talk.read(rest).is_err() {
-                    tracing::warn!(?grace, "a program did not exit when its standard input was closed; killing it");
-                    break;
-                }
-                talk.output.clear();
-            }
+        for talk in left {
+            talk.end(until);
+        }
+        let predecessors = self.places.iter().filter_map(|place| lock(place).predecessor.take());
+        let retiring = std::mem::take(&mut *lock(&self.retiring));
+        for thread in predecessors.chain(retiring) {
+            let _ = thread.join(); // if it panicked, the program was killed
         }
     }
 }
 
-fn lock(place: &Mutex<Place>) -> MutexGuard<'_, Place> {
-    place.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether a program can be started that needs as much memory as its predecessor.
+fn has_room_for(bytes: u64) -> bool {
+    #[cfg(target_os = "linux")]
+    return super::memory::free_memory() > bytes;
+    #[cfg(not(target_os = "linux"))]
+    return bytes == 0; // both are unknown
 }
 
 impl Place {
     /// Returns a program that is waiting for a job, or `None` if the job may no longer start.
-    fn ready(&mut self, runner: &Runner, context: &Context) -> Result<Option<Talk>, BoxError> {
+    fn ready(
+        &mut self,
+        retiring: &Retiring,
+        runner: &Runner,
+        job: &Job,
+        context: &Context,
+    ) -> Result<Option<Talk>, BoxError> {
+        let memory = runner.memory_for(job);
         if let Some(mut talk) = self.program.take() {
             talk.read_all()?;
             if talk.process.has_ended() || talk.process.is_silent() {
@@ -143,9 +173,15 @@ impl Place {
             } else if !talk.output.is_empty() {
                 let said = String::from_utf8_lossy(&talk.output[..talk.output.len().min(SHOWN)]).into_owned();
                 tracing::warn!(said, "a program wrote output without having a job; restarting it");
+            } else if let Some(reason) = talk.is_unfit(runner, memory.map(|(_, bytes)| bytes)) {
+                tracing::debug!(reason, "replacing a program");
+                self.retire(talk, retiring, runner);
             } else {
                 return Ok(Some(talk));
             }
+        }
+        if let Some(predecessor) = self.predecessor.take() {
+            let _ = predecessor.join(); // if it panicked, the program was killed
         }
         if self.failures > 1 {
             let delay = FIRST_PAUSE.saturating_mul(1 << (self.failures - 2).min(20)).min(LONGEST_PAUSE);
@@ -154,19 +190,77 @@ impl Place {
                 return Ok(None);
             }
         }
-        let mut command = runner.program.for_many_jobs(runner.guard.run());
-        let process = runner.starting.start(&runner.program, context, || {
-            let started = Process::spawn(&mut command, &runner.guard, true);
+        let talk = runner.starting.start(&runner.program, context, || {
+            let started = Talk::start(runner, job);
             if started.as_ref().is_err_and(|error| !is_shortage(error)) {
                 self.failures += 1;
             }
             Ok(started?)
         })?;
-        Ok(Some(Talk { process, output: Vec::new(), errors: ErrorTail::default() }))
+        Ok(Some(talk))
+    }
+
+    /// Keeps the program of a finished job for the next one, or replaces it.
+    fn keep(&mut self, mut talk: Talk, retiring: &Retiring, runner: &Runner, job: &Job) {
+        let Some(reason) = talk.is_unfit(runner, None) else {
+            self.program = Some(talk);
+            return;
+        };
+        tracing::debug!(reason, "replacing a program");
+        self.retire(talk, retiring, runner);
+        if self.predecessor.is_none() {
+            // If this fails, the next job starts it.
+            self.program = Talk::start(runner, job).ok();
+        }
+    }
+
+    /// Ends a program in order, without waiting for it.
+    fn retire(&mut self, talk: Talk, retiring: &Retiring, runner: &Runner) {
+        let (has_room, grace) = (has_room_for(talk.process.resident()), runner.grace);
+        let ends = move || talk.end(Instant::now() + grace);
+        // Without a thread, the program is killed, because the closure is dropped.
+        let Ok(ending) = thread::Builder::new().name("readpast-retire".to_owned()).spawn(ends) else { return };
+        if has_room {
+            let mut retiring = lock(retiring);
+            retiring.retain(|thread| !thread.is_finished());
+            retiring.push(ending);
+        } else {
+            self.predecessor = Some(ending);
+        }
     }
 }
 
 impl Talk {
+    /// Starts a program, with the limit of its first job's memory.
+    fn start(runner: &Runner, job: &Job) -> io::Result<Talk> {
+        // A new command each time, because it enters a control group of its own.
+        let mut command = runner.program.for_many_jobs(runner.guard.run());
+        let process = Process::spawn(&mut command, &runner.guard, true, runner.memory_for(job))?;
+        let (output, errors, started_at) = (Vec::new(), ErrorTail::default(), Instant::now());
+        Ok(Talk { process, output, errors, jobs: 0, started_at })
+    }
+
+    /// Why the program is to be replaced before its next job, whose memory is to be limited to this.
+    fn is_unfit(&mut self, runner: &Runner, memory: Option<u64>) -> Option<String> {
+        if memory.is_some_and(|bytes| !self.process.limit_memory(bytes)) {
+            return Some("it uses more memory than its next job may".to_owned());
+        }
+        runner.recycling.reason(self.jobs, self.started_at, &self.process)
+    }
+
+    /// Waits until the program exits, once its standard input is closed, and kills it if it does not exit in time.
+    fn end(mut self, until: Instant) {
+        self.process.close_input();
+        while !self.process.has_ended() {
+            let rest = until.saturating_duration_since(Instant::now());
+            if rest.is_zero() || self.read(rest).is_err() {
+                tracing::warn!("a program did not exit when its standard input was closed; killing it");
+                return;
+            }
+            self.output.clear();
+        }
+    }
+
     /// Sends a job and waits for the reply.
     fn ask(&mut self, request: &[u8], runner: &Runner, context: &Context) -> Result<Talked, BoxError> {
         let longest = 2 * runner.max_output + ANSWER_OVERHEAD;
@@ -223,6 +317,9 @@ impl Talk {
             return Ok(JobError::retry(self.errors.after("the program closed its standard output")).into());
         }
         let (status, _) = self.process.end(&mut self.output, &mut self.errors)?;
+        if let Some(what) = self.process.out_of_memory() {
+            return Ok(JobError::out_of_memory(self.errors.after(&what)).into());
+        }
         let text = self.errors.after(&format!("{} without a reply", self.process.in_words(status)));
         if was_told_to_end(status, context) {
             return Ok(JobError::snooze(Duration::ZERO, text).into());

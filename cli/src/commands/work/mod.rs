@@ -8,14 +8,16 @@
 //! | file | holds |
 //! |---|---|
 //! | `program`, `placeholders`, `job_variables` | the program, its arguments and its environment |
-//! | `process`, `parent_death`, `reap` | a running program: group, pipes, exit and usage |
+//! | `process`, `before_exec`, `reap` | a running program: group, pipes, exit and usage |
 //! | `job_meter` | what a job of a program that stays uses |
+//! | `memory` | limits of the memory of programs |
+//! | `placement` | the CPUs and the priority of programs |
 //! | `starting` | waits during a shortage of the machine |
 //! | `guard` | kills what a killed worker leaves |
 //! | `orphans` | reaps orphans as process 1 of a container |
 //! | `ending` | ends a run early |
 //! | `each_job`, `exit_outcomes` | a program for each job; outcomes of exit codes |
-//! | `kept`, `protocol` | programs that stay, and their protocol |
+//! | `kept`, `protocol`, `recycling` | programs that stay, their protocol, and when they are replaced |
 //! | `error_tail`, `telling_line` | the end of standard error, for the job's error; its line with the reason |
 //! | `oom_kills` | counts kills by the OOM killer |
 //! | `service_manager` | notifies systemd |
@@ -24,6 +26,8 @@
 //! `process_elsewhere` and `guard_elsewhere` are for systems without process groups, `service_manager_elsewhere` for
 //! systems without systemd.
 
+#[cfg(target_os = "linux")]
+mod before_exec;
 mod each_job;
 mod ending;
 mod error_tail;
@@ -33,19 +37,20 @@ mod guard;
 mod job_meter;
 mod job_variables;
 mod kept;
+mod memory;
 #[cfg(unix)]
 mod oom_kills;
 #[cfg(target_os = "linux")]
 mod orphans;
-#[cfg(target_os = "linux")]
-mod parent_death;
 mod placeholders;
+mod placement;
 #[cfg_attr(not(unix), path = "process_elsewhere.rs")]
 mod process;
 mod program;
 mod protocol;
 #[cfg(unix)]
 mod reap;
+mod recycling;
 mod runner;
 #[cfg_attr(not(target_os = "linux"), path = "service_manager_elsewhere.rs")]
 mod service_manager;
@@ -73,7 +78,10 @@ use crate::texts::{bytes, duration, first_line};
 use exit_outcomes::{ExitOutcomes, ExitRule};
 use guard::Guard;
 use kept::Kept;
+use memory::{MemoryLimits, MemoryMeans};
+use placement::Placement;
 use program::Program;
+use recycling::Recycling;
 use runner::Runner;
 use service_manager::ServiceManager;
 use starting::Starting;
@@ -129,6 +137,16 @@ pub struct Work {
     /// Maximum size of standard output, at most 256MiB; a program that exceeds it is stopped, and its job becomes dead
     #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "16MiB")]
     max_output: usize,
+    /// Limit the memory of each program with everything it starts (Linux); a job's own need of memory takes precedence
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    memory: Option<usize>,
+    /// How to limit it [default: by control groups, or if that is not possible, by watching]
+    #[arg(long, value_name = "WAY", requires = "memory")]
+    memory_by: Option<MemoryMeans>,
+    #[command(flatten)]
+    placement: Placement,
+    #[command(flatten)]
+    recycling: Recycling,
     /// Exit when the queue is empty; also waits for scheduled jobs, and while the queue is paused
     #[arg(long)]
     drain: bool,
@@ -149,6 +167,9 @@ const MAX_OUTPUT: usize = 256 << 20;
 /// The maximum of `worker.unknown_kind_keep_ms`: with --kinds, jobs of other kinds never die here.
 const FOR_EVER: Duration = Duration::from_secs(10 * 365 * 86_400);
 
+/// The least limit of memory, which the smallest programs need.
+const LEAST_MEMORY: usize = 1 << 20;
+
 /// Characters of an error in a log line.
 const LOGGED: usize = 200;
 
@@ -167,7 +188,7 @@ impl Work {
         let (runner, files) = self.runner()?;
         let runner = Arc::new(runner);
         let queue = Queue::connect(&config).await?;
-        let threads = threads(&config)?;
+        let threads = threads(&config, &self.placement)?;
         let running = Arc::new(Running {
             each: ExitOutcomes::new(self.on_exit),
             kept: self.keep.then(|| Kept::new(threads.current_num_threads())),
@@ -192,18 +213,25 @@ impl Work {
         manager.stopping();
         tokio::task::spawn_blocking(move || running.end()).await?;
         runner.guard.end();
+        if let Some(memory) = &runner.memory {
+            memory.end();
+        }
         drop(files);
         drop(threads); // not before: programs that stay are killed when the thread dies that has started them
 
         let summary = Summary::from(&ended?);
         output.one(&summary, || summary.in_words())?;
-        Ok(if summary.ended_in_order { Exit::Ok } else { Exit::Interrupted })
+        Ok(match (summary.ended_in_order, summary.recycled) {
+            (false, _) => Exit::Interrupted,
+            (true, true) => Exit::Recycled,
+            (true, false) => Exit::Ok,
+        })
     }
 
     fn config(&self, common: &Common) -> Result<Config> {
         let mut config = common.config()?;
         config.queue.name.clone_from(&self.queue);
-        if let Some(threads) = self.threads {
+        if let Some(threads) = self.threads.or(self.placement.cpus()) {
             config.worker.threads = threads;
         }
         if !self.kinds.is_empty() {
@@ -229,17 +257,35 @@ impl Work {
             let message = "with --keep, the arguments cannot have placeholders, because the program runs many jobs";
             return Err(failure(Exit::Usage, message));
         }
-        let guard = Guard::start(files.as_ref().map(TempDir::path)).context("cannot start the guard")?;
-        let (grace, max_output) = (self.grace, self.max_output);
-        let runner = Runner { program, starting: Starting::default(), guard, grace, max_output };
+        if self.memory.is_some_and(|memory| memory < LEAST_MEMORY) {
+            return Err(failure(Exit::Usage, "--memory must be at least 1MiB"));
+        }
+        if cfg!(not(target_os = "linux")) && self.recycling.needs_resident() {
+            return Err(failure(Exit::Usage, "--recycle-above needs Linux"));
+        }
+        // Before the guard, because only a process that is alone can make control groups.
+        let memory = self.memory.map(|memory| MemoryLimits::start(memory as u64, self.memory_by)).transpose()?;
+        let control_group = memory.as_ref().and_then(MemoryLimits::groups);
+        let guard = Guard::start(files.as_ref().map(TempDir::path), control_group).context("cannot start the guard")?;
+        let (grace, max_output, recycling) = (self.grace, self.max_output, self.recycling.clone());
+        let runner = Runner { program, starting: Starting::default(), guard, grace, max_output, memory, recycling };
         Ok((runner, files))
     }
 }
 
 /// The thread pool, which outlives the worker by a little.
-fn threads(config: &Config) -> Result<Arc<ThreadPool>> {
+fn threads(config: &Config, placement: &Placement) -> Result<Arc<ThreadPool>> {
+    let tried = placement.clone();
+    let tried = std::thread::Builder::new().spawn(move || tried.apply()).context("cannot start a thread")?.join();
+    tried.unwrap_or_else(|panic| std::panic::resume_unwind(panic)).map_err(|why| failure(Exit::Usage, why))?;
+    let placement = placement.clone();
+    let place = move |_index| {
+        if let Err(error) = placement.apply() {
+            tracing::warn!(error, "a thread could not be placed"); // although it was possible before
+        }
+    };
     let threads = ThreadPoolBuilder::new().num_threads(thread_count(config));
-    let pool = threads.thread_name(|index| format!("readpast-{index}")).build();
+    let pool = threads.thread_name(|index| format!("readpast-{index}")).start_handler(place).build();
     Ok(Arc::new(pool.context("cannot start a thread")?))
 }
 

@@ -15,6 +15,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 
 use super::error_tail::ErrorTail;
 use super::guard::Guard;
+use super::memory::{MemoryLimit, MemoryLimits};
 use super::oom_kills::oom_kills;
 use super::reap::reap;
 
@@ -37,6 +38,10 @@ pub struct Process {
     stdout: Option<ChildStdout>,
     stderr: Option<ChildStderr>,
     guard: Arc<Guard>,
+    /// `None` without one, and after the end.
+    memory: Option<MemoryLimit>,
+    /// The error, if the program has exceeded its limit of memory.
+    out_of_memory: Option<String>,
     /// The number of OOM kills before the start.
     oom_kills: Option<u64>,
     has_ended: bool,
@@ -67,28 +72,47 @@ impl<'a> Input<'a> {
 }
 
 impl Process {
-    /// Starts a program. `stays`: it runs many jobs, and the kernel kills it when this thread dies.
+    /// Starts a program. `stays`: it runs many jobs, and the kernel kills it when this thread dies. `memory`: its limit
+    /// in bytes.
     ///
     /// # Errors
     ///
     /// If it cannot be started.
-    pub fn spawn(command: &mut Command, guard: &Arc<Guard>, stays: bool) -> io::Result<Process> {
+    pub fn spawn(
+        command: &mut Command,
+        guard: &Arc<Guard>,
+        stays: bool,
+        memory: Option<(&MemoryLimits, u64)>,
+    ) -> io::Result<Process> {
         // Its own group: it can be ended with its children, and does not get the terminal's Ctrl-C.
         command.process_group(0);
         #[cfg(target_os = "linux")]
         if stays {
-            super::parent_death::die_with_parent(command);
+            super::before_exec::die_with_parent(command);
         }
         #[cfg(not(target_os = "linux"))]
         let _ = stays;
+        let memory = memory.map(|(limits, bytes)| limits.prepare(bytes, command)).transpose()?;
         let oom_kills = oom_kills();
         let mut child = command.spawn()?;
         let group = Pid::from_child(&child);
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let end = end_of(group);
         let guard = guard.clone();
-        let (has_ended, is_reaped) = (false, false);
-        let process = Process { child, group, end, stdin, stdout, stderr, guard, oom_kills, has_ended, is_reaped };
+        let process = Process {
+            child,
+            group,
+            end,
+            stdin,
+            stdout,
+            stderr,
+            guard,
+            memory: memory.map(|prepared| prepared.started(group)),
+            out_of_memory: None,
+            oom_kills,
+            has_ended: false,
+            is_reaped: false,
+        };
         process.guard.watch(group)?;
         if let Some(stdin) = &process.stdin {
             rustix::io::ioctl_fionbio(stdin, true)?;
@@ -189,9 +213,32 @@ impl Process {
         self.signal(Signal::TERM);
     }
 
-    /// Kills the group.
+    /// Kills the group, and everything in the control group.
     pub fn kill(&self) {
         self.signal(Signal::KILL);
+        if let Some(memory) = &self.memory {
+            memory.kill();
+        }
+    }
+
+    /// Changes the limit of its memory. Returns false if that is not possible.
+    pub fn limit_memory(&mut self, bytes: u64) -> bool {
+        self.memory.as_mut().is_none_or(|memory| memory.set(bytes))
+    }
+
+    /// The job's error, if the program, or something that it has started, was killed at its limit of memory since the
+    /// last call.
+    pub fn out_of_memory(&mut self) -> Option<String> {
+        let now = self.memory.as_mut().and_then(MemoryLimit::exceeded);
+        self.out_of_memory.take().or(now)
+    }
+
+    /// The resident memory of the program and its descendants in bytes; 0 if the system does not tell it.
+    pub fn resident(&self) -> u64 {
+        #[cfg(target_os = "linux")]
+        return super::memory::resident(self.group.as_raw_pid());
+        #[cfg(not(target_os = "linux"))]
+        return 0;
     }
 
     fn signal(&self, signal: Signal) {
@@ -243,6 +290,8 @@ impl Process {
     }
 
     fn reap(&mut self) -> io::Result<(ExitStatus, Usage)> {
+        self.out_of_memory = self.out_of_memory();
+        self.memory = None;
         self.guard.forget(self.group);
         self.is_reaped = true;
         reap(&mut self.child)

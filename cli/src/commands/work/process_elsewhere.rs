@@ -12,6 +12,7 @@ use readpast::Usage;
 
 use super::error_tail::ErrorTail;
 use super::guard::Guard;
+use super::memory::MemoryLimits;
 
 /// Bytes per read.
 const CHUNK: usize = 16 << 10;
@@ -69,7 +70,12 @@ impl Process {
     /// # Errors
     ///
     /// If it cannot be started.
-    pub fn spawn(command: &mut Command, _guard: &Arc<Guard>, _stays: bool) -> io::Result<Process> {
+    pub fn spawn(
+        command: &mut Command,
+        _guard: &Arc<Guard>,
+        _stays: bool,
+        _memory: Option<(&MemoryLimits, u64)>,
+    ) -> io::Result<Process> {
         let mut child = command.spawn()?;
         let (sender, read) = channel();
         let errors = sender.clone();
@@ -154,6 +160,21 @@ impl Process {
     /// Kills the program: there is no graceful way.
     pub fn ask_to_end(&mut self) {
         self.kill();
+    }
+
+    /// 0: unknown.
+    pub fn resident(&self) -> u64 {
+        0
+    }
+
+    /// Does nothing: there are no limits.
+    pub fn limit_memory(&mut self, _bytes: u64) -> bool {
+        true
+    }
+
+    /// `None`: there are no limits.
+    pub fn out_of_memory(&mut self) -> Option<String> {
+        None
     }
 
     pub fn kill(&mut self) {

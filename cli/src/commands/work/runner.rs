@@ -5,13 +5,15 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
-use readpast::{Context, JobError};
+use readpast::{Context, Job, JobError};
 
 use super::ending::{Why, pause};
 use super::error_tail::ErrorTail;
 use super::guard::Guard;
+use super::memory::MemoryLimits;
 use super::process;
 use super::program::Program;
+use super::recycling::Recycling;
 use super::starting::Starting;
 
 pub struct Runner {
@@ -22,6 +24,16 @@ pub struct Runner {
     pub grace: Duration,
     /// The maximum output of one job, in bytes.
     pub max_output: usize,
+    /// `None`: programs may use any amount of memory.
+    pub memory: Option<MemoryLimits>,
+    pub recycling: Recycling,
+}
+
+impl Runner {
+    /// The limit of the memory of a job's program.
+    pub fn memory_for(&self, job: &Job) -> Option<(&MemoryLimits, u64)> {
+        self.memory.as_ref().map(|limits| (limits, limits.of(job)))
+    }
 }
 
 const STOPPED: &str = "ended because the worker stops";

@@ -21,6 +21,7 @@ pub struct Summary {
     elapsed_s: f64,
     cut_off: usize,
     pub ended_in_order: bool,
+    pub recycled: bool,
 }
 
 impl From<&readpast::Summary> for Summary {
@@ -39,6 +40,7 @@ impl From<&readpast::Summary> for Summary {
             elapsed_s: summary.elapsed.as_secs_f64(),
             cut_off: summary.cut_off,
             ended_in_order: summary.ended_in_order,
+            recycled: summary.recycled,
         }
     }
 }
