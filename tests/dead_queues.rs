@@ -172,3 +172,19 @@ async fn a_worker_of_the_dead_queue_sends_jobs_back() {
     drop(broken);
     fixture.remove().await;
 }
+
+/// Not two: its row is changed by the move, and the finish must not count its turn again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_job_of_a_group_passes_one_turn_on() {
+    let (fixture, broken) = two_queues("dead_turn").await;
+    let member = NewJob::text("").group_key("g");
+    fixture.queue.enqueue_many(&[member.clone(), member.clone(), member]).await.unwrap();
+    let mut worker = WorkerSession::register(&fixture).await;
+    let job = worker.claim_one().await;
+    assert_eq!(worker.finish(&[job.dead("no")]).await, []);
+    assert_eq!(worker.claim(3).await.len(), 1);
+    let mut mender = WorkerSession::register_for(&fixture, "broken").await;
+    assert_eq!(mender.claim(3).await.len(), 1);
+    drop((worker, mender, broken));
+    fixture.remove().await;
+}
