@@ -2,16 +2,16 @@
 --
 -- Results, one for each priority that was read, with rows in no particular order: job_id, fence, attempt, max_attempts,
 -- priority, waited_ms (since due), age_ms (since enqueued), kind, payload_utf16, payload, details. details is a JSON
--- object with dedup_key, correlation_id, time_limit_ms, checkpointed (checkpoints returns one), headers, batch_id and
--- group_key, or NULL if the job has none of them. (Separate columns would slow down every job.) Later versions add
--- members to details. With @run above 1, there may be two more columns, head_id and group_key (claim_runs); columns
--- that later versions add come after these. A payload longer than @max_payload_bytes is withheld: payload_utf16 is
--- NULL, and payload is the length as eight bytes, the highest first. The job is claimed anyway. Release it and the jobs
--- behind it, and claim again with a higher limit. Return status, a sum of bits: 1 if a job is waiting that must run
--- alone (see reap); 2 if max_running kept jobs back, 4 if the rate did (claim_limited). With @alone = 1, a job that
--- must run alone is claimed first, and no other job with it. With delivery at_most_once, the claim deletes the rows:
--- fence is 0, and there is nothing to finish. A job with a withheld payload is then not deleted, and neither are the
--- jobs behind it. If it is the first job, its row is returned without a claim.
+-- object with dedup_key, correlation_id, time_limit_ms, checkpointed (checkpoints returns one), headers, batch_id,
+-- group_key and needs, or NULL if the job has none of them. (Separate columns would slow down every job.) Later
+-- versions add members to details. With @run above 1, there may be two more columns, head_id and group_key
+-- (claim_runs); columns that later versions add come after these. A payload longer than @max_payload_bytes is withheld:
+-- payload_utf16 is NULL, and payload is the length as eight bytes, the highest first. The job is claimed anyway.
+-- Release it and the jobs behind it, and claim again with a higher limit. Return status, a sum of bits: 1 if a job is
+-- waiting that must run alone (see reap); 2 if max_running kept jobs back, 4 if the rate did (claim_limited). With
+-- @alone = 1, a job that must run alone is claimed first, and no other job with it. With delivery at_most_once, the
+-- claim deletes the rows: fence is 0, and there is nothing to finish. A job with a withheld payload is then not
+-- deleted, and neither are the jobs behind it. If it is the first job, its row is returned without a claim.
 --
 -- Hints: ROWLOCK, because READPAST does not skip page locks. UPDLOCK, so that two claims never read the same row.
 -- READPAST, so that claims do not wait. READCOMMITTEDLOCK, because READPAST requires it under READ_COMMITTED_SNAPSHOT.
