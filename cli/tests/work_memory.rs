@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use readpast::NewJob;
-use readpast::admin::JobState;
+use readpast::admin::{JobState, QueueOptions};
+use readpast::{Needs, NewJob};
 use rustix::process::Signal;
 
 use crate::worker_process::{WorkFixture, WorkerProcess, has, skip, wait_for};
@@ -91,7 +91,7 @@ async fn a_program_over_its_limit_ends_alone_when_it_is_watched() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_whose_child_is_killed_says_so_only_if_it_fails() {
+async fn a_program_that_fails_because_its_child_was_killed_says_so() {
     if own_group_or_skip().is_none() {
         return;
     }
@@ -140,6 +140,53 @@ async fn a_program_that_stays_and_exceeds_its_control_group_costs_its_job_only()
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_that_stays_and_exceeds_what_it_may_when_watched_costs_its_job_only() {
     a_kept_program_costs_its_job_only("kept_watch", "watch").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_stays_has_the_limit_of_each_of_its_jobs() {
+    if !has("python3") {
+        return;
+    }
+    let work = WorkFixture::new("kept_needs").await;
+    let mut jobs = Vec::new();
+    for (mebibytes, need) in [("1", None), ("150", Some(600 << 20)), ("2", None)] {
+        let job = NewJob::text(mebibytes).max_attempts(1);
+        jobs.push(work.enqueue(need.map_or(job.clone(), |need| job.needs(Needs::new().memory(need)))).await);
+    }
+    let program = KEPT.replace('{', "{{");
+    let arguments =
+        ["--threads", "1", "--memory", "100MiB", "--memory-by", "watch", "--keep", "--", "python3", "-c", &program];
+    work.drain(&arguments).ok();
+    let mut outputs = Vec::new();
+    for job in jobs {
+        outputs.push(work.output(job).await);
+    }
+    assert_eq!(outputs, ["1", "150", "2"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_s_own_need_is_its_limit_and_grows() {
+    let work = WorkFixture::new("grows").await;
+    let job = NewJob::text("").kind("greedy").needs(Needs::new().memory(32 << 20));
+    let job = work.enqueue(job).await;
+    let rule = "grow:2:48MiB";
+    work.drain(&["--memory", "1GiB", "--memory-by", "watch", "--on-out-of-memory", rule, "--shell", GREEDY]).ok();
+    let row = work.row(job).await;
+    assert_eq!((row.state, row.attempt), (JobState::Dead, 2));
+    assert!(row.error.as_ref().unwrap().contains("out of memory: limit 48 MiB, peak "), "{row:?}");
+    let first = work.queue.admin().attempts(job).await.unwrap().remove(0).error.unwrap();
+    assert!(first.starts_with("out of memory: limit 32 MiB, peak "), "{first}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_is_out_of_memory_can_go_to_another_queue() {
+    let work = WorkFixture::new("moves").await;
+    let large = work.fixture.queue("large").await;
+    large.admin().create(QueueOptions::default()).await.unwrap();
+    work.enqueue(NewJob::text("").kind("greedy")).await;
+    let rule = "move:large";
+    work.drain(&["--memory", "48MiB", "--memory-by", "watch", "--on-out-of-memory", rule, "--shell", GREEDY]).ok();
+    assert_eq!(large.admin().stats(None).await.unwrap().ready, 1);
 }
 
 /// Goes on in a process group of its own, after the program has exited.

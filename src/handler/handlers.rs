@@ -137,6 +137,24 @@ impl Handlers {
         self
     }
 
+    /// Sets the options of the handler for all other kinds ([`otherwise`](Self::otherwise), [`any`](Self::any)), which
+    /// must have been added before.
+    pub fn otherwise_options(mut self, options: KindOptions) -> Handlers {
+        match self.otherwise {
+            Some(index) => {
+                if let Err(error) = options.check("any other") {
+                    self.refused.get_or_insert(error);
+                }
+                self.handlers[index].options = options;
+            }
+            None => {
+                let allowed = "called after otherwise or any".to_owned();
+                self.refuse("otherwise_options".to_owned(), "without a handler".to_owned(), allowed);
+            }
+        }
+        self
+    }
+
     /// Shares a value with all jobs: a cache, a client, a model. [`Context::state`] finds it by its type, so each type
     /// can have only one; the start of the worker refuses a second. To share the value with the rest of the program or
     /// with another worker, pass an `Arc`.
@@ -323,6 +341,8 @@ mod tests {
         let at_once = Handlers::new().kind("resize", nothing);
         let at_once = at_once.options("resize", KindOptions::new().time_limit(Duration::ZERO));
         assert_eq!(message(at_once), "time_limit of the handler of kind 'resize' is 0; it must be longer than that");
+        let too_early = Handlers::new().otherwise_options(KindOptions::new()).otherwise(nothing);
+        assert!(message(too_early).contains("called after otherwise or any"));
         for (base, max) in [(2, 1), (0, u64::MAX)] {
             let delays = KindOptions::new().retry(Duration::from_secs(base), Duration::from_secs(max));
             let refused = message(Handlers::new().kind("resize", nothing).options("resize", delays));

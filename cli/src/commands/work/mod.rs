@@ -10,7 +10,7 @@
 //! | `program`, `placeholders`, `job_variables` | the program, its arguments and its environment |
 //! | `process`, `before_exec`, `reap` | a running program: group, pipes, exit and usage |
 //! | `job_meter` | what a job of a program that stays uses |
-//! | `memory` | limits of the memory of programs |
+//! | `memory`, `out_of_memory_rule` | limits of the memory of programs; what happens at one |
 //! | `placement` | the CPUs and the priority of programs |
 //! | `starting` | waits during a shortage of the machine |
 //! | `guard` | kills what a killed worker leaves |
@@ -42,6 +42,7 @@ mod memory;
 mod oom_kills;
 #[cfg(target_os = "linux")]
 mod orphans;
+mod out_of_memory_rule;
 mod placeholders;
 mod placement;
 #[cfg_attr(not(unix), path = "process_elsewhere.rs")]
@@ -65,7 +66,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use clap::Args;
 use readpast::crates::rayon::{ThreadPool, ThreadPoolBuilder};
-use readpast::{BoxError, Config, Context, Handlers, Job, Outcome, Queue, StopHandle, Worker};
+use readpast::{BoxError, Config, Context, Handlers, Job, KindOptions, Outcome, Queue, StopHandle, Worker};
 use tempfile::TempDir;
 
 use crate::connection::{Common, thread_count};
@@ -79,6 +80,7 @@ use exit_outcomes::{ExitOutcomes, ExitRule};
 use guard::Guard;
 use kept::Kept;
 use memory::{MemoryLimits, MemoryMeans};
+use out_of_memory_rule::OutOfMemoryRule;
 use placement::Placement;
 use program::Program;
 use recycling::Recycling;
@@ -143,6 +145,10 @@ pub struct Work {
     /// How to limit it [default: by control groups, or if that is not possible, by watching]
     #[arg(long, value_name = "WAY", requires = "memory")]
     memory_by: Option<MemoryMeans>,
+    /// What happens to a job whose program exceeds its limit of memory: retry, grow:FACTOR:BYTES (of memory that the job
+    /// itself states, up to this many bytes) or move:QUEUE
+    #[arg(long, value_name = "RULE", requires = "memory", default_value = "retry")]
+    on_out_of_memory: OutOfMemoryRule,
     #[command(flatten)]
     placement: Placement,
     #[command(flatten)]
@@ -195,7 +201,8 @@ impl Work {
             runner: runner.clone(),
             jobs: AtomicUsize::new(0),
         });
-        let worker = Worker::builder(&queue, handlers(&self.kinds, &running)).thread_pool(threads.clone());
+        let options = KindOptions::new().on_out_of_memory(self.on_out_of_memory.0);
+        let worker = Worker::builder(&queue, handlers(&self.kinds, &options, &running)).thread_pool(threads.clone());
         let worker = worker.on_end(log_failure).start().await?;
         let manager = Arc::new(ServiceManager::of_this_process());
         stop_on_signals(worker.stop_handle(), manager.clone())?;
@@ -289,15 +296,16 @@ fn threads(config: &Config, placement: &Placement) -> Result<Arc<ThreadPool>> {
     Ok(Arc::new(pool.context("cannot start a thread")?))
 }
 
-fn handlers(kinds: &[String], running: &Arc<Running>) -> Handlers {
+fn handlers(kinds: &[String], options: &KindOptions, running: &Arc<Running>) -> Handlers {
     let handler = || {
         let running = running.clone();
         move |job: &Job, context: &Context| running.run(job, context)
     };
     if kinds.is_empty() {
-        return Handlers::any(handler());
+        return Handlers::any(handler()).otherwise_options(options.clone());
     }
-    kinds.iter().fold(Handlers::new(), |handlers, kind| handlers.kind(kind, handler()))
+    let add = |handlers: Handlers, kind: &String| handlers.kind(kind, handler()).options(kind, options.clone());
+    kinds.iter().fold(Handlers::new(), add)
 }
 
 /// Logs a failed run. The library itself logs dead jobs.
