@@ -13,6 +13,8 @@ IF OBJECT_ID(N'[$(schema)].[archive]', N'U') IS NULL
         claimed_at     datetime2(3)     NOT NULL,
         finished_at    datetime2(3)     NOT NULL,
         run_us         bigint           NULL,
+        cpu_us         bigint           NULL,
+        peak_bytes     bigint           NULL,
         correlation_id uniqueidentifier NULL,
         kind           varchar(64)      COLLATE Latin1_General_100_BIN2 NULL,
         dedup_key      nvarchar(256)    COLLATE Latin1_General_100_BIN2 NULL,

@@ -6,8 +6,9 @@ CREATE OR ALTER PROCEDURE [$(schema)].[note_attempts]
 AS
 SET NOCOUNT, XACT_ABORT ON;
 INSERT [$(schema)].[attempts]
-    WITH (ROWLOCK) (job_id, fence, queue_id, attempt, worker_id, worker, failed_at, run_us, error)
-SELECT f.job_id, f.fence, @queue_id, f.attempt, f.worker_id, f.worker, SYSUTCDATETIME(), f.run_us, f.error
+    WITH (ROWLOCK) (job_id, fence, queue_id, attempt, worker_id, worker, failed_at, run_us, cpu_us, peak_bytes, error)
+SELECT f.job_id, f.fence, @queue_id, f.attempt, f.worker_id, f.worker, SYSUTCDATETIME(), f.run_us, f.cpu_us,
+       f.peak_bytes, f.error
 FROM @failed AS f
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 

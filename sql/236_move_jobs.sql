@@ -49,7 +49,8 @@ OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
 UPDATE j
 SET queue_id = @to_id, state = CASE WHEN j.group_key IS NULL THEN 0 ELSE 6 END, in_turn = NULL, attempt = 0, alone = 0,
-    moves = ISNULL(j.moves, 0) + 1, due_at = @now, finished_at = @now, run_us = f.run_us, error = f.error
+    moves = ISNULL(j.moves, 0) + 1, due_at = @now, finished_at = @now, run_us = f.run_us, cpu_us = f.cpu_us,
+    peak_bytes = f.peak_bytes, error = f.error
 OUTPUT inserted.job_id, deleted.in_turn, inserted.group_key INTO @moved (job_id, in_turn, group_key)
 FROM @failed AS f
 INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id
@@ -74,7 +75,7 @@ BEGIN
         UPDATE j
         SET queue_id = @to_id, state = CASE WHEN j.group_key IS NULL THEN 0 ELSE 6 END, in_turn = NULL, attempt = 0,
             alone = 0, moves = ISNULL(j.moves, 0) + 1, due_at = @now, finished_at = @now, run_us = f.run_us,
-            error = f.error
+            cpu_us = f.cpu_us, peak_bytes = f.peak_bytes, error = f.error
         OUTPUT inserted.job_id, deleted.in_turn, inserted.group_key INTO @moved (job_id, in_turn, group_key)
         FROM @failed AS f
         INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id
@@ -90,8 +91,8 @@ BEGIN
     SET XACT_ABORT ON;
 END;
 
-INSERT @noted (job_id, fence, attempt, worker_id, worker, run_us, error)
-SELECT f.job_id, f.fence, f.attempt, f.worker_id, f.worker, f.run_us, f.error
+INSERT @noted (job_id, fence, attempt, worker_id, worker, run_us, cpu_us, peak_bytes, error)
+SELECT f.job_id, f.fence, f.attempt, f.worker_id, f.worker, f.run_us, f.cpu_us, f.peak_bytes, f.error
 FROM @failed AS f
 INNER JOIN @moved AS m ON m.job_id = f.job_id;
 EXEC [$(schema)].[note_attempts] @queue_id, @noted;

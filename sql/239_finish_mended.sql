@@ -3,7 +3,8 @@
 CREATE OR ALTER PROCEDURE [$(schema)].[finish_mended]
     @queue     nvarchar(129),
     @worker_id uniqueidentifier,
-    @jobs      [$(schema)].[finish_list] READONLY
+    @jobs      [$(schema)].[finish_list] READONLY,
+    @used      [$(schema)].[usage_list] READONLY
 AS
 SET NOCOUNT, XACT_ABORT ON;
 DECLARE @job_id bigint, @last_id bigint = -9223372036854775808, @error nvarchar(max);
@@ -22,5 +23,5 @@ BEGIN
     EXEC [$(schema)].[mend_text] @error OUTPUT;
     UPDATE @mended SET error = @error WHERE job_id = @job_id;
 END;
-EXEC [$(schema)].[finish] @queue = @queue, @worker_id = @worker_id, @jobs = @mended;
+EXEC [$(schema)].[finish] @queue = @queue, @worker_id = @worker_id, @jobs = @mended, @used = @used;
 GO

@@ -9,6 +9,9 @@
 -- If the queue has a sink, it is called first with the done jobs, in the same transaction (call_sink): its writes and
 -- the finish are committed together or not at all. If the sink fails, the error is 58020 and nothing changes.
 --
+-- @used, what runs have used, is written by the statements that write the rows anyway, so it costs no log record of its
+-- own. It is joined after the jobs, and locks nothing. Done jobs of a queue that deletes them need no row in it.
+--
 -- Result: job_id, result, for every job that did not finish as requested: 'lost' (not held by this worker under this
 -- fence; unchanged) or 'dead' (no attempts left for a retry; or outcome 2 with a delay, see finish_with). A second call
 -- with the same jobs reports them as lost.
@@ -19,7 +22,8 @@
 CREATE OR ALTER PROCEDURE [$(schema)].[finish]
     @queue     nvarchar(129),
     @worker_id uniqueidentifier,
-    @jobs      [$(schema)].[finish_list] READONLY
+    @jobs      [$(schema)].[finish_list] READONLY,
+    @used      [$(schema)].[usage_list] READONLY
 AS
 SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
@@ -55,7 +59,7 @@ IF @outcome > 0
                     OR PATINDEX(CONCAT(N'%[^', @first, N'][', @second, N']%'),
                                 (CAST(N'.' AS nvarchar(max)) + error) COLLATE Latin1_General_100_BIN2) > 0)
 BEGIN
-    EXEC [$(schema)].[finish_mended] @queue, @worker_id, @jobs;
+    EXEC [$(schema)].[finish_mended] @queue, @worker_id, @jobs, @used;
     RETURN 0;
 END;
 -- NOLOCK, because the row was committed before any job of a batch or group could be claimed.
@@ -93,11 +97,12 @@ SET @now = SYSUTCDATETIME();  -- read again, because locks or the sink may have 
 
 IF @outcome > 0 AND @dead_queue IS NOT NULL
 BEGIN
-    INSERT @failed (job_id, fence, attempt, worker_id, worker, run_us, error)
-    SELECT f.job_id, f.fence, j.attempt, @worker_id, ISNULL(w.name, N''), f.run_us, f.error
+    INSERT @failed (job_id, fence, attempt, worker_id, worker, run_us, cpu_us, peak_bytes, error)
+    SELECT f.job_id, f.fence, j.attempt, @worker_id, ISNULL(w.name, N''), f.run_us, u.cpu_us, u.peak_bytes, f.error
     FROM @jobs AS f
     INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
         ON j.job_id = f.job_id
+    LEFT JOIN @used AS u ON u.job_id = f.job_id
     LEFT JOIN [$(schema)].[workers] AS w WITH (NOLOCK) ON w.worker_id = @worker_id
     WHERE (f.outcome = 2 OR f.outcome = 1 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts)) AND j.state = 2
         AND j.queue_id = @queue_id AND j.worker_id = @worker_id AND j.fence = f.fence AND j.cancelling IS NULL
@@ -144,11 +149,13 @@ BEGIN
 END;
 ELSE IF @completion = 'annotate'
     UPDATE j
-    SET state = 3, ended = 1, finished_at = @now, run_us = f.run_us, output = f.output,
+    SET state = 3, ended = 1, finished_at = @now, run_us = f.run_us, cpu_us = u.cpu_us, peak_bytes = u.peak_bytes,
+        output = f.output,
         error = CASE WHEN j.cancelling = 1 THEN NULL ELSE j.error END, cancelling = NULL
     OUTPUT inserted.job_id, 0 INTO @found (job_id, dead)
     FROM @jobs AS f
     INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id
+    LEFT LOOP JOIN @used AS u ON u.job_id = f.job_id
     WHERE f.outcome = 0 AND j.state = 2 AND j.queue_id = @queue_id AND j.worker_id = @worker_id AND j.fence = f.fence
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 ELSE
@@ -158,13 +165,14 @@ BEGIN
            deleted.due_at, deleted.worker_id, deleted.claimed_at, @now, f.run_us, deleted.correlation_id, deleted.kind,
            deleted.dedup_key, deleted.payload_utf16, deleted.payload,
            CASE WHEN deleted.cancelling = 1 THEN NULL ELSE deleted.error END, f.output, deleted.time_limit_ms,
-           deleted.headers, deleted.batch_id, deleted.group_key, deleted.needs
+           deleted.headers, deleted.batch_id, deleted.group_key, deleted.needs, u.cpu_us, u.peak_bytes
     INTO [$(schema)].[archive]
          (job_id, queue_id, priority, attempt, fence, enqueued_at, due_at, worker_id, claimed_at, finished_at, run_us,
           correlation_id, kind, dedup_key, payload_utf16, payload, error, output, time_limit_ms, headers, batch_id,
-          group_key, needs)
+          group_key, needs, cpu_us, peak_bytes)
     FROM @jobs AS f
     INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id
+    LEFT LOOP JOIN @used AS u ON u.job_id = f.job_id
     WHERE f.outcome = 0 AND j.state = 2 AND j.queue_id = @queue_id AND j.worker_id = @worker_id AND j.fence = f.fence
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
@@ -192,6 +200,8 @@ BEGIN
                           DATEADD(SECOND, ISNULL(f.retry_ms, 0) / 1000, @now)),
         finished_at = @now,
         run_us      = f.run_us,
+        cpu_us      = u.cpu_us,
+        peak_bytes  = u.peak_bytes,
         error       = CASE WHEN j.cancelling = 1 THEN j.error ELSE f.error END,
         cancelling  = NULL
     OUTPUT inserted.job_id,
@@ -200,16 +210,18 @@ BEGIN
     INTO @found (job_id, dead, attempt)
     FROM @jobs AS f
     INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id
+    LEFT LOOP JOIN @used AS u ON u.job_id = f.job_id
     WHERE f.outcome > 0 AND j.state = 2 AND j.queue_id = @queue_id AND j.worker_id = @worker_id AND j.fence = f.fence
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
     -- adopt: note_ends
     IF EXISTS (SELECT 1 FROM @found WHERE attempt IS NOT NULL)
     BEGIN
-        INSERT @failed (job_id, fence, attempt, worker_id, worker, run_us, error)
-        SELECT f.job_id, f.fence, d.attempt, @worker_id, ISNULL(w.name, N''), f.run_us, f.error
+        INSERT @failed (job_id, fence, attempt, worker_id, worker, run_us, cpu_us, peak_bytes, error)
+        SELECT f.job_id, f.fence, d.attempt, @worker_id, ISNULL(w.name, N''), f.run_us, u.cpu_us, u.peak_bytes, f.error
         FROM @found AS d
         INNER JOIN @jobs AS f ON f.job_id = d.job_id
+        LEFT JOIN @used AS u ON u.job_id = d.job_id
         LEFT JOIN [$(schema)].[workers] AS w WITH (NOLOCK) ON w.worker_id = @worker_id
         WHERE d.attempt IS NOT NULL
         OPTION (MAXDOP 1, KEEPFIXED PLAN);

@@ -13,7 +13,8 @@ CREATE OR ALTER PROCEDURE [$(schema)].[finish_with]
     @worker_id  uniqueidentifier,
     @jobs       [$(schema)].[finish_list] READONLY,
     @follow_ups [$(schema)].[follow_up_list] READONLY,
-    @changes    [$(schema)].[change_list] READONLY
+    @changes    [$(schema)].[change_list] READONLY,
+    @used       [$(schema)].[usage_list] READONLY
 AS
 SET NOCOUNT ON;
 SET ROWCOUNT 0;  -- a caller's ROWCOUNT would forbid NEXT VALUE FOR
@@ -88,13 +89,14 @@ BEGIN
             BREAK;
         SET @last = @next;
         DELETE @failed;
-        INSERT @failed (job_id, fence, attempt, worker_id, worker, run_us, error)
-        SELECT f.job_id, f.fence, j.attempt, @worker_id, ISNULL(w.name, N''), f.run_us, f.error
+        INSERT @failed (job_id, fence, attempt, worker_id, worker, run_us, cpu_us, peak_bytes, error)
+        SELECT f.job_id, f.fence, j.attempt, @worker_id, ISNULL(w.name, N''), f.run_us, u.cpu_us, u.peak_bytes, f.error
         FROM @changes AS c
         INNER JOIN @held AS h ON h.job_id = c.job_id
         INNER JOIN @jobs AS f ON f.job_id = c.job_id
         INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
             ON j.job_id = c.job_id
+        LEFT JOIN @used AS u ON u.job_id = c.job_id
         LEFT JOIN [$(schema)].[workers] AS w WITH (NOLOCK) ON w.worker_id = @worker_id
         WHERE c.queue = @next AND j.cancelling IS NULL
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
@@ -137,10 +139,10 @@ BEGIN
         HAVING COUNT(*) > 0;
     END;
     SET @last = NULL;
-    EXEC [$(schema)].[finish] @queue = @queue, @worker_id = @worker_id, @jobs = @rest;
+    EXEC [$(schema)].[finish] @queue = @queue, @worker_id = @worker_id, @jobs = @rest, @used = @used;
 END;
 ELSE
-    EXEC [$(schema)].[finish] @queue = @queue, @worker_id = @worker_id, @jobs = @jobs;
+    EXEC [$(schema)].[finish] @queue = @queue, @worker_id = @worker_id, @jobs = @jobs, @used = @used;
 
 -- Only done jobs have follow-ups.
 DELETE h FROM @held AS h INNER JOIN @jobs AS f ON f.job_id = h.job_id WHERE f.outcome <> 0;

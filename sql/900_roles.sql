@@ -55,6 +55,7 @@ GRANT EXECUTE ON OBJECT::[$(schema)].[fail_schedule] TO [$(schema)_worker];
 GRANT EXECUTE ON OBJECT::[$(schema)].[stats] TO [$(schema)_worker];
 GRANT EXECUTE ON OBJECT::[$(schema)].[schema_info] TO [$(schema)_worker];
 GRANT EXECUTE ON TYPE::[$(schema)].[finish_list] TO [$(schema)_worker];
+GRANT EXECUTE ON TYPE::[$(schema)].[usage_list] TO [$(schema)_worker];
 GRANT EXECUTE ON TYPE::[$(schema)].[follow_up_list] TO [$(schema)_worker];
 GRANT EXECUTE ON TYPE::[$(schema)].[change_list] TO [$(schema)_worker];
 GRANT EXECUTE ON TYPE::[$(schema)].[job_list] TO [$(schema)_worker];

@@ -53,6 +53,7 @@ DROP TYPE IF EXISTS [$(schema)].[change_list];
 DROP TYPE IF EXISTS [$(schema)].[follow_up_list];
 DROP TYPE IF EXISTS [$(schema)].[member_list];
 DROP TYPE IF EXISTS [$(schema)].[attempt_list];
+DROP TYPE IF EXISTS [$(schema)].[usage_list];
 DROP TYPE IF EXISTS [$(schema)].[finish_list];
 DROP TYPE IF EXISTS [$(schema)].[detail_list];
 DROP TYPE IF EXISTS [$(schema)].[enqueue_list];

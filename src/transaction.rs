@@ -106,6 +106,7 @@ where
         kind: None,
         outcome: output.into_outcome(),
         run: started_at.elapsed(),
+        usage: context.reported_usage().unwrap_or_default(),
     };
     let follow_up_list = follow_up_list_type(schema);
     let command = finish_one_command(schema, queue, worker, &finish, &follow_up_list)?;

@@ -103,6 +103,7 @@ mod thread_pool;
 mod time_limits;
 mod two_servers;
 mod upgrades;
+mod usage;
 mod waiting;
 mod wake_up;
 mod workers_shown;

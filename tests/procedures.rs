@@ -1356,6 +1356,8 @@ async fn peek_shows_everything_about_a_job() {
         "payload_bytes",
         "output_bytes",
         "needs",
+        "cpu_us",
+        "peak_bytes",
     ];
     assert_eq!(columns, expected);
     assert_eq!(

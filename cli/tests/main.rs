@@ -42,6 +42,8 @@ mod work_payloads;
 mod work_placement;
 #[cfg(target_os = "linux")]
 mod work_recycling;
+#[cfg(target_os = "linux")]
+mod work_usage;
 #[cfg(unix)]
 mod worker_process;
 mod workers;

@@ -284,9 +284,9 @@ impl Context {
         (schema, queue)
     }
 
-    /// Returns the job after its run.
-    pub(crate) fn into_job(self) -> Job {
-        self.job
+    /// Returns the job after its run, and what the handler has reported.
+    pub(crate) fn into_job(self) -> (Job, Option<Usage>) {
+        (self.job, self.usage.into_inner())
     }
 }
 

@@ -48,6 +48,28 @@ const CALL_BUCKETS: &[f64] =
 const RUN_BUCKETS: &[f64] =
     &[0.00001, 0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 1_800.0, 3_600.0];
 
+/// CPU time: from the shortest measured run, a millisecond, to a day.
+const CPU_BUCKETS: &[f64] =
+    &[0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 1_800.0, 3_600.0, 14_400.0, 86_400.0];
+
+/// Memory of a job: 4 MiB to 256 GiB, each twice or four times the one before.
+const MEMORY_BUCKETS: &[f64] = &[
+    4_194_304.0,
+    16_777_216.0,
+    67_108_864.0,
+    134_217_728.0,
+    268_435_456.0,
+    536_870_912.0,
+    1_073_741_824.0,
+    2_147_483_648.0,
+    4_294_967_296.0,
+    8_589_934_592.0,
+    17_179_869_184.0,
+    34_359_738_368.0,
+    68_719_476_736.0,
+    274_877_906_944.0,
+];
+
 /// Waiting in memory: a tenth of a millisecond to ten minutes.
 const WAIT_BUCKETS: &[f64] = &[0.0001, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 60.0, 600.0];
 
@@ -132,6 +154,22 @@ pub(super) const RUN_THREADS: Metric =
 
 pub(super) const RUN_SECONDS: Metric =
     times("readpast_run_seconds", BY_KIND_AND_OUTCOME, RUN_BUCKETS, "How long the handler ran, by what it returned");
+
+pub(super) const JOB_CPU_SECONDS: Metric = times(
+    "readpast_job_cpu_seconds",
+    BY_KIND,
+    CPU_BUCKETS,
+    "CPU time of a run: that of the handler's thread, or as the handler reported it; only runs of a millisecond or more, and reported ones",
+);
+
+pub(super) const JOB_PEAK_MEMORY_BYTES: Metric = Metric {
+    name: "readpast_job_peak_memory_bytes",
+    kind: Kind::Histogram,
+    unit: Unit::Bytes,
+    labels: BY_KIND,
+    help: "Most memory that a run had resident at once; only runs whose handler reported it, as readpast work does",
+    buckets: MEMORY_BUCKETS,
+};
 
 pub(super) const PANICS: Metric =
     counter("readpast_panics_total", BY_KIND, "Jobs whose handler panicked; they also count as retry");
@@ -335,7 +373,19 @@ pub(crate) const STAGES: [(&str, &[Metric]); 9] = [
     ),
     ("Claim", &[CLAIMS, CLAIMS_EMPTY, CLAIMED_JOBS, CLAIM_SECONDS, CLAIM_BATCH_JOBS]),
     ("Buffer", &[BUFFER_JOBS, BUFFER_CAPACITY_JOBS, BUFFER_WAIT_SECONDS, RELEASED_JOBS]),
-    ("Run", &[RUNNING_JOBS, RUN_THREADS, RUN_SECONDS, PANICS, OVERDUE_JOBS, DEFERRED_JOBS]),
+    (
+        "Run",
+        &[
+            RUNNING_JOBS,
+            RUN_THREADS,
+            RUN_SECONDS,
+            JOB_CPU_SECONDS,
+            JOB_PEAK_MEMORY_BYTES,
+            PANICS,
+            OVERDUE_JOBS,
+            DEFERRED_JOBS,
+        ],
+    ),
     (
         "Finish",
         &[

@@ -10,7 +10,7 @@ use metrics::{
 use parking_lot::Mutex;
 
 use crate::error::Error;
-use crate::job::Outcome;
+use crate::job::{Outcome, Usage};
 
 use super::definitions::{Kind, STAGES, all};
 use super::labels::{ERRORS, PROCEDURES};
@@ -79,6 +79,7 @@ fn record_all(worker: &WorkerMetrics, kind: &KindMetrics, queue: &QueueMetrics) 
     }
     let (delay, error) = (Duration::ZERO, String::new());
     kind.run_done(time);
+    kind.used(Usage { cpu: Some(time), peak_memory: Some(1 << 20) });
     kind.run_ended(&Outcome::Retry { delay, error: error.clone(), needs: None }, time);
     kind.run_ended(&Outcome::Snooze { delay, error: error.clone() }, time);
     kind.run_ended(&Outcome::Move { queue: "large".to_owned(), error: error.clone() }, time);
@@ -243,6 +244,7 @@ fn recording_allocates_nothing() {
         for _ in 0..1_000 {
             worker.started(time);
             kind.run_done(time);
+            kind.used(Usage { cpu: Some(time), peak_memory: Some(1 << 20) });
             worker.job_done(time);
         }
         worker.claimed(500, time);

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use metrics::Counter;
 
-use crate::job::Outcome;
+use crate::job::{Outcome, Usage};
 
 use super::definitions::{
     BUFFER_WAIT_SECONDS, CANCELLED_JOBS, CLAIM_BATCH_JOBS, CLAIM_SECONDS, CLAIMED_JOBS, CLAIMS, CLAIMS_EMPTY,
     DEAD_JOBS, DEFERRED_JOBS, DUTY_FAILURES, FINISH_BATCH_JOBS, FINISH_RETRIES, FINISH_SECONDS, FINISHED_JOBS,
-    FOLLOW_UPS, Histogram, JOB_AGE_SECONDS, LEASE_RENEWALS, LEASES_LOST, LOST_JOBS, OVERDUE_JOBS, PANICS,
-    PROMOTED_JOBS, REAPED_JOBS, REAPED_WORKERS, REFUSED_RESULTS, RELEASED_JOBS, RUN_SECONDS, SCHEDULE_FAILURES,
-    SCHEDULE_FIRES, SCHEDULE_SKIPS, describe_all,
+    FOLLOW_UPS, Histogram, JOB_AGE_SECONDS, JOB_CPU_SECONDS, JOB_PEAK_MEMORY_BYTES, LEASE_RENEWALS, LEASES_LOST,
+    LOST_JOBS, OVERDUE_JOBS, PANICS, PROMOTED_JOBS, REAPED_JOBS, REAPED_WORKERS, REFUSED_RESULTS, RELEASED_JOBS,
+    RUN_SECONDS, SCHEDULE_FAILURES, SCHEDULE_FIRES, SCHEDULE_SKIPS, describe_all,
 };
 use super::labels::DUTIES;
 use super::worker_levels::{LevelGauges, Scale, WorkerLevels};
@@ -181,6 +181,8 @@ pub(crate) struct KindMetrics {
     run_snooze: Histogram,
     run_moved: Histogram,
     run_dead: Histogram,
+    cpu: Histogram,
+    peak_memory: Histogram,
     pub(crate) panics: Counter,
     pub(crate) overdue: Counter,
 }
@@ -195,6 +197,8 @@ impl KindMetrics {
             run_snooze: run("snooze"),
             run_moved: run("moved"),
             run_dead: run("dead"),
+            cpu: Histogram::new(&JOB_CPU_SECONDS, &[queue, kind]),
+            peak_memory: Histogram::new(&JOB_PEAK_MEMORY_BYTES, &[queue, kind]),
             panics: PANICS.counter(&[queue, kind]),
             overdue: OVERDUE_JOBS.counter(&[queue, kind]),
         }
@@ -207,6 +211,16 @@ impl KindMetrics {
             Outcome::Snooze { .. } => self.run_snooze.record(run),
             Outcome::Move { .. } => self.run_moved.record(run),
             Outcome::Dead { .. } => self.run_dead.record(run),
+        }
+    }
+
+    /// Records what a run has used, as far as known.
+    pub(crate) fn used(&self, usage: Usage) {
+        if let Some(cpu) = usage.cpu {
+            self.cpu.record(cpu);
+        }
+        if let Some(bytes) = usage.peak_memory {
+            self.peak_memory.record(bytes as f64);
         }
     }
 

@@ -416,8 +416,9 @@ IF @@ROWCOUNT > 0
     UPDATE j
     SET state = 2, ended = 0, alone = 0, fence = j.fence % 2147483647 + 1, attempt = CAST(k.[their_attempts] AS int) + 1,
         worker_id = @worker_id, claimed_at = @now, enqueued_at = @now, due_at = @now,
-        priority = 0, kind = NULL, finished_at = NULL, run_us = NULL, error = NULL,
-        cancelling = NULL, checkpointed = NULL,  -- the checkpoint belongs to the old payload
+        priority = 0, kind = NULL, finished_at = NULL, run_us = NULL, cpu_us = NULL,
+        peak_bytes = NULL, error = NULL, cancelling = NULL,
+        checkpointed = NULL,  -- the checkpoint belongs to the old payload
         payload_utf16 = 1, payload = k.payload,
         [their_in_process] = k.[their_in_process],
         [their_start_date] = k.[their_start_date],

@@ -345,8 +345,9 @@ IF @@ROWCOUNT > 0
     UPDATE j
     SET state = 2, ended = 0, alone = 0, fence = j.fence % 2147483647 + 1, attempt = 1,
         worker_id = @worker_id, claimed_at = @now, enqueued_at = CAST(ISNULL(k.[their_created_at], @now) AS datetime2(3)), due_at = CAST(ISNULL(k.[their_created_at], @now) AS datetime2(3)),
-        priority = 0, kind = CAST(NULLIF(LEFT(k.[their_type], 64), '') AS varchar(64)), finished_at = NULL, run_us = NULL, error = NULL,
-        cancelling = NULL, checkpointed = NULL,  -- the checkpoint belongs to the old payload
+        priority = 0, kind = CAST(NULLIF(LEFT(k.[their_type], 64), '') AS varchar(64)), finished_at = NULL, run_us = NULL, cpu_us = NULL,
+        peak_bytes = NULL, error = NULL, cancelling = NULL,
+        checkpointed = NULL,  -- the checkpoint belongs to the old payload
         payload_utf16 = 1, payload = k.payload,
         [their_processed_at] = k.[their_processed_at]
     OUTPUT inserted.job_id,

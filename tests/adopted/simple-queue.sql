@@ -383,8 +383,9 @@ IF @@ROWCOUNT > 0
     UPDATE j
     SET state = 2, ended = 0, alone = 0, fence = j.fence % 2147483647 + 1, attempt = 1,
         worker_id = @worker_id, claimed_at = @now, enqueued_at = CAST(ISNULL(k.[their_CreatedAt], @now) AS datetime2(3)), due_at = CAST(ISNULL(k.[their_CreatedAt], @now) AS datetime2(3)),
-        priority = 0, kind = NULL, finished_at = NULL, run_us = NULL, error = NULL,
-        cancelling = NULL, checkpointed = NULL,  -- the checkpoint belongs to the old payload
+        priority = 0, kind = NULL, finished_at = NULL, run_us = NULL, cpu_us = NULL,
+        peak_bytes = NULL, error = NULL, cancelling = NULL,
+        checkpointed = NULL,  -- the checkpoint belongs to the old payload
         payload_utf16 = 1, payload = k.payload,
         [their_ProcessingStartedAt] = k.[their_ProcessingStartedAt]
     OUTPUT inserted.job_id,

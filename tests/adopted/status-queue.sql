@@ -372,8 +372,9 @@ IF @@ROWCOUNT > 0
     UPDATE j
     SET state = 2, ended = 0, alone = 0, fence = j.fence % 2147483647 + 1, attempt = 1,
         worker_id = @worker_id, claimed_at = @now, enqueued_at = @now, due_at = @now,
-        priority = 0, kind = NULL, finished_at = NULL, run_us = NULL, error = NULL,
-        cancelling = NULL, checkpointed = NULL,  -- the checkpoint belongs to the old payload
+        priority = 0, kind = NULL, finished_at = NULL, run_us = NULL, cpu_us = NULL,
+        peak_bytes = NULL, error = NULL, cancelling = NULL,
+        checkpointed = NULL,  -- the checkpoint belongs to the old payload
         payload_utf16 = 0, payload = k.payload,
         [their_Status] = k.[their_Status]
     OUTPUT inserted.job_id,

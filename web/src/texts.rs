@@ -107,7 +107,8 @@ pub fn bytes(bytes: u64) -> String {
     match bytes {
         0..1_024 => format!("{bytes} B"),
         1_024..1_048_576 => format!("{:.1} KiB", bytes as f64 / 1_024.0),
-        _ => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
+        1_048_576..1_073_741_824 => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
+        _ => format!("{:.1} GiB", bytes as f64 / 1_073_741_824.0),
     }
 }
 
@@ -158,7 +159,7 @@ mod tests {
         assert_eq!([0, 999, 1_000, 1_234_567].map(number), ["0", "999", "1,000", "1,234,567"]);
         assert_eq!([0, 1, 2_000].map(|jobs| counted(jobs, "job")), ["0 jobs", "1 job", "2,000 jobs"]);
         assert_eq!(word(&readpast::admin::Delivery::AtLeastOnce), "at_least_once");
-        assert_eq!([5, 2_048, 3_145_728].map(bytes), ["5 B", "2.0 KiB", "3.0 MiB"]);
+        assert_eq!([5, 2_048, 3_145_728, 5 << 29].map(bytes), ["5 B", "2.0 KiB", "3.0 MiB", "2.5 GiB"]);
         assert_eq!([None, Some(1.25), Some(1_234.4)].map(rate_or_dash), ["–", "1.2", "1,234"]);
         let ages = [35, 1_250, 59_000, 61_000, 7_384_000, 200_000_000].map(|ms| age(Duration::from_millis(ms)));
         assert_eq!(ages, ["35ms", "1.2s", "59s", "1m 1s", "2h 3m", "2d 7h"]);

@@ -48,9 +48,9 @@ impl Job {
         }
         if !attempts.is_empty() {
             output.line("\nfailed attempts")?;
-            let columns = ["attempt", "fence", "at", "ran", "worker", "error"];
+            let columns = ["attempt", "fence", "at", "ran", "CPU", "memory", "worker", "error"];
             let cells = |attempt: &FailedAttempt| attempt_row(attempt, queue.name());
-            output.many(&attempts, "", &columns, &["fence", "worker", "ran", "at"], cells)?;
+            output.many(&attempts, "", &columns, &["fence", "memory", "CPU", "worker", "ran", "at"], cells)?;
             for (attempt, error) in other_errors(&row, &attempts) {
                 output.line(&format!("\nerror of attempt {attempt}\n{error}"))?;
             }
@@ -93,6 +93,8 @@ fn fields(queue: &Queue, job: &JobRow, progress: Option<&JobProgress>) -> Vec<(&
         ("last worker", texts::or_dash(job.worker_id)),
     ];
     let mut rare = |name, value: Option<String>| fields.extend(value.map(|value| (name, value)));
+    rare("last CPU time", job.usage.cpu.map(texts::age));
+    rare("last peak memory", job.usage.peak_memory.map(texts::size));
     rare("time limit", job.time_limit.map(texts::age));
     rare("key", job.dedup_key.clone());
     rare("group", job.group_key.clone());
@@ -133,6 +135,8 @@ fn attempt_row(attempt: &FailedAttempt, queue: &str) -> Vec<String> {
         attempt.fence.to_string(),
         texts::time(attempt.failed_at),
         attempt.run.map_or_else(|| "lost".to_owned(), texts::age),
+        texts::or_dash(attempt.usage.cpu.map(texts::age)),
+        texts::or_dash(attempt.usage.peak_memory.map(texts::size)),
         worker,
         attempt.error.as_deref().map(|error| texts::first_line(error, ERROR)).unwrap_or_default(),
     ]

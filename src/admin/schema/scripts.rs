@@ -27,6 +27,7 @@ pub(super) const SCRIPTS: &[(&str, &str)] = &[
     ("100_enqueue_list.sql", include_str!("../../../sql/100_enqueue_list.sql")),
     ("105_detail_list.sql", include_str!("../../../sql/105_detail_list.sql")),
     ("110_finish_list.sql", include_str!("../../../sql/110_finish_list.sql")),
+    ("111_usage_list.sql", include_str!("../../../sql/111_usage_list.sql")),
     ("112_follow_up_list.sql", include_str!("../../../sql/112_follow_up_list.sql")),
     ("113_change_list.sql", include_str!("../../../sql/113_change_list.sql")),
     ("114_sink_list.sql", include_str!("../../../sql/114_sink_list.sql")),

@@ -8,12 +8,13 @@ use serde::{Serialize, Serializer};
 use crate::connection::{Columns, Session, id_rows, int, table_type};
 use crate::error::Error;
 use crate::id::{Fence, JobId, WorkerId};
-use crate::job::JobState;
+use crate::job::{JobState, Usage};
 use crate::time::rfc3339;
 
 /// A failed attempt of a job, as returned by [`Admin::attempts`](crate::admin::Admin::attempts).
 ///
-/// Serialized as JSON, the time is in RFC 3339 format and the run time in seconds (`run_s`).
+/// Serialized as JSON, the time is in RFC 3339 format, the run time and the CPU time are in seconds (`run_s`, `cpu_s`),
+/// and the memory is in bytes (`peak_memory_bytes`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FailedAttempt {
@@ -29,6 +30,8 @@ pub struct FailedAttempt {
     pub failed_at: SystemTime,
     /// How long the attempt ran, or `None` if its worker was lost.
     pub run: Option<Duration>,
+    /// What the attempt used.
+    pub usage: Usage,
     /// Why the attempt failed, or `None` if a worker in another language gave no error.
     pub error: Option<String>,
     /// The queue in which the attempt failed: another one if the job was moved afterwards. `None` if that queue was
@@ -47,19 +50,22 @@ impl FailedAttempt {
             run: row.optional_us("run_us")?,
             error: row.optional("error")?,
             queue: row.optional("queue")?,
+            usage: row.usage()?,
         })
     }
 }
 
 impl Serialize for FailedAttempt {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut attempt = serializer.serialize_struct("FailedAttempt", 8)?;
+        let mut attempt = serializer.serialize_struct("FailedAttempt", 10)?;
         attempt.serialize_field("attempt", &self.attempt)?;
         attempt.serialize_field("fence", &self.fence)?;
         attempt.serialize_field("worker_id", &self.worker_id)?;
         attempt.serialize_field("worker", &self.worker)?;
         attempt.serialize_field("failed_at", &rfc3339(self.failed_at))?;
         attempt.serialize_field("run_s", &self.run.map(|run| run.as_secs_f64()))?;
+        attempt.serialize_field("cpu_s", &self.usage.cpu.map(|cpu| cpu.as_secs_f64()))?;
+        attempt.serialize_field("peak_memory_bytes", &self.usage.peak_memory)?;
         attempt.serialize_field("error", &self.error)?;
         attempt.serialize_field("queue", &self.queue)?;
         attempt.end()

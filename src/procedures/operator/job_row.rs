@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::connection::{Columns, Session};
 use crate::error::Error;
 use crate::id::{BatchId, Fence, JobId, WorkerId};
-use crate::job::{JobState, Needs, read_headers};
+use crate::job::{JobState, Needs, Usage, read_headers};
 use crate::text::{decode_text, hex};
 use crate::time::rfc3339;
 
@@ -20,8 +20,8 @@ use crate::time::rfc3339;
 /// If the filter cuts payloads and outputs ([`JobFilter::cut_at`](super::job_filter::JobFilter::cut_at)), `payload` and
 /// `output` contain only their beginnings. `payload_bytes` and `output_bytes` are always the full lengths.
 ///
-/// Serialized as JSON, times are in RFC 3339 format, and the run time and the time limit are in seconds (`run_s`,
-/// `time_limit_s`). The payload is text (`payload_text`) or, if it is not text, hexadecimal digits (`payload_hex`). The
+/// Serialized as JSON, times are in RFC 3339 format, the run time, the CPU time and the time limit are in seconds
+/// (`run_s`, `cpu_s`, `time_limit_s`), and the memory is in bytes (`peak_memory_bytes`). The payload is text (`payload_text`) or, if it is not text, hexadecimal digits (`payload_hex`). The
 /// same holds for the output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -51,6 +51,8 @@ pub struct JobRow {
     pub finished_at: Option<SystemTime>,
     /// How long the job's last run took.
     pub run: Option<Duration>,
+    /// What the job's last run used.
+    pub usage: Usage,
     /// The job's kind, if the producer set one.
     pub kind: Option<String>,
     /// The job's own time limit, or `None` if its worker's setting applies.
@@ -137,6 +139,7 @@ impl JobRow {
             payload_bytes: row.big_count("payload_bytes")?,
             output_bytes: row.optional_big_count("output_bytes")?,
             needs: row.optional_needs("needs")?,
+            usage: row.usage()?,
         };
         Ok(read)
     }
@@ -165,7 +168,7 @@ impl Serialize for JobRow {
         let payload_hex = payload_text.is_none().then(|| hex(&self.payload));
         let output_text = self.output_text();
         let output_hex = self.output.as_deref().filter(|_| output_text.is_none()).map(hex);
-        let mut job = serializer.serialize_struct("JobRow", 27)?;
+        let mut job = serializer.serialize_struct("JobRow", 29)?;
         job.serialize_field("job_id", &self.job_id)?;
         job.serialize_field("state", &self.state)?;
         job.serialize_field("kind", &self.kind)?;
@@ -179,6 +182,8 @@ impl Serialize for JobRow {
         job.serialize_field("claimed_at", &self.claimed_at.map(rfc3339))?;
         job.serialize_field("finished_at", &self.finished_at.map(rfc3339))?;
         job.serialize_field("run_s", &self.run.map(|run| run.as_secs_f64()))?;
+        job.serialize_field("cpu_s", &self.usage.cpu.map(|cpu| cpu.as_secs_f64()))?;
+        job.serialize_field("peak_memory_bytes", &self.usage.peak_memory)?;
         job.serialize_field("time_limit_s", &self.time_limit.map(|limit| limit.as_secs_f64()))?;
         job.serialize_field("dedup_key", &self.dedup_key)?;
         job.serialize_field("correlation_id", &self.correlation_id)?;
@@ -207,6 +212,14 @@ impl Session {
 }
 
 impl Columns {
+    /// Reads what a run used.
+    pub(super) fn usage(&mut self) -> Result<Usage, Error> {
+        let cpu = self.optional_us("cpu_us")?;
+        let bytes: Option<i64> = self.optional("peak_bytes")?;
+        // A worker in another language may have written anything.
+        Ok(Usage { cpu, peak_memory: bytes.and_then(|bytes| u64::try_from(bytes).ok()) })
+    }
+
     /// Reads a job's headers, or `None` if they cannot be read.
     pub(crate) fn optional_headers(&mut self, name: &str) -> Result<Option<Map<String, Value>>, Error> {
         Ok(self.optional::<String>(name)?.and_then(|json| read_headers(&json)))

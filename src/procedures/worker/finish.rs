@@ -10,7 +10,7 @@ use tiberius::{ColumnData, Command, SqlTableDataRow, TableValueRow};
 use crate::connection::{Answer, Columns, Session, int, into_rows, ms, procedure, table_type, us};
 use crate::error::Error;
 use crate::id::{Fence, JobId, WorkerId};
-use crate::job::{FollowUp, Headers, MAX_TABLE_VALUE_BYTES, Needs, Outcome, due_at};
+use crate::job::{CompletionPolicy, FollowUp, Headers, MAX_TABLE_VALUE_BYTES, Needs, Outcome, Usage, due_at};
 use crate::text::{cut, cut_to};
 
 /// The finish of one job.
@@ -25,6 +25,7 @@ pub(crate) struct Finish {
     pub(crate) outcome: Outcome,
     /// How long the run took, by this process's monotonic clock.
     pub(crate) run: Duration,
+    pub(crate) usage: Usage,
 }
 
 /// The result for a job that did not finish as requested.
@@ -45,7 +46,8 @@ pub(crate) const FINISH_ONE: &str = "finish_one";
 
 impl Session {
     /// Finishes up to 1,000 jobs together with their follow-ups and changes. The jobs must have a row, each must occur once, and
-    /// none may [be large](Finish::is_large). Returns the jobs that did not finish as requested.
+    /// none may [be large](Finish::is_large). What they used is sent if the queue, by its `completion`, keeps the row
+    /// or the failed attempt. Returns the jobs that did not finish as requested.
     ///
     /// # Errors
     ///
@@ -55,16 +57,19 @@ impl Session {
         &mut self,
         queue: &str,
         worker: WorkerId,
+        completion: CompletionPolicy,
         jobs: impl Iterator<Item = &'a Finish>,
     ) -> Result<Vec<(JobId, FinishResult)>, Error> {
         let mut jobs: Vec<&Finish> = jobs.collect();
         jobs.sort_unstable_by_key(|job| job.job_id);
         let list = table_type(self.schema(), "finish_list");
+        let usage_list = table_type(self.schema(), "usage_list");
         let follow_up_list = follow_up_list_type(self.schema());
         let change_list = table_type(self.schema(), CHANGE_LIST);
         let follow_ups = rows(jobs.iter().copied())?;
         let changes: Vec<ChangeRow<'_>> = jobs.iter().filter_map(|job| ChangeRow::of(job)).collect();
         let call = if follow_ups.is_empty() && changes.is_empty() { FINISH } else { FINISH_WITH };
+        let used: Vec<UsageRow> = jobs.iter().filter_map(|job| job.usage_row(completion)).collect();
         let mut command = self.command(call);
         command.bind_param("@queue", queue);
         command.bind_param("@worker_id", worker.0);
@@ -75,6 +80,9 @@ impl Session {
         }
         if !changes.is_empty() {
             command.bind_table_with_dbtype("@changes", &change_list, changes);
+        }
+        if !used.is_empty() {
+            command.bind_table_with_dbtype("@used", &usage_list, used);
         }
         ended_otherwise(self.rows(call, command).await?)
     }
@@ -188,6 +196,20 @@ impl Finish {
         command.bind_param("@run_us", us(self.run));
         command.bind_param("@error", self.outcome.error());
         command.bind_param("@output", self.outcome.output());
+        command.bind_param("@cpu_us", self.usage.cpu.map(us));
+        command.bind_param("@peak_bytes", self.usage.peak_memory.map(peak_bytes));
+    }
+
+    /// What the run used, unless it is unknown or nothing of the job stays.
+    fn usage_row(&self, completion: CompletionPolicy) -> Option<UsageRow> {
+        let Finish { job_id, usage, .. } = *self;
+        let stays = match self.outcome {
+            Outcome::Done { .. } => completion != CompletionPolicy::Delete,
+            // The handler has committed it already, nearly always.
+            Outcome::ByHandler => false,
+            Outcome::Retry { .. } | Outcome::Snooze { .. } | Outcome::Move { .. } | Outcome::Dead { .. } => true,
+        };
+        (stays && usage != Usage::default()).then_some(UsageRow { job_id, usage })
     }
 }
 
@@ -206,6 +228,29 @@ impl<'a> TableValueRow<'a> for &'a Finish {
     fn get_db_type() -> &'static str {
         "finish_list"
     }
+}
+
+/// One row of the table type `usage_list`.
+struct UsageRow {
+    job_id: JobId,
+    usage: Usage,
+}
+
+impl<'a> TableValueRow<'a> for UsageRow {
+    fn bind_fields(&self, row: &mut SqlTableDataRow<'a>) {
+        row.add_field(self.job_id.0);
+        row.add_field(self.usage.cpu.map(us));
+        row.add_field(self.usage.peak_memory.map(peak_bytes));
+    }
+
+    fn get_db_type() -> &'static str {
+        "usage_list"
+    }
+}
+
+/// Bytes as a `bigint`.
+fn peak_bytes(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
 pub(crate) const FOLLOW_UP_LIST: &str = "follow_up_list";
@@ -287,5 +332,26 @@ impl<'a> TableValueRow<'a> for ChangeRow<'a> {
 
     fn get_db_type() -> &'static str {
         CHANGE_LIST
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_used_is_sent_only_where_a_row_or_an_attempt_stays() {
+        let known = Usage { cpu: Some(Duration::from_micros(5)), peak_memory: None };
+        let is_sent = |outcome, usage, completion| {
+            let (job_id, fence, run) = (JobId(1), Fence(1), Duration::ZERO);
+            let finish = Finish { job_id, fence, attempt: 1, kind: None, outcome, run, usage };
+            finish.usage_row(completion).is_some()
+        };
+        let done = || Outcome::Done { output: None, follow_ups: Vec::new() };
+        let dead = || Outcome::Dead { error: String::new() };
+        let policies = [CompletionPolicy::Delete, CompletionPolicy::Annotate, CompletionPolicy::Archive];
+        assert_eq!(policies.map(|policy| is_sent(done(), known, policy)), [false, true, true]);
+        assert_eq!(policies.map(|policy| is_sent(dead(), known, policy)), [true; 3]);
+        assert_eq!(policies.map(|policy| is_sent(dead(), Usage::default(), policy)), [false; 3]);
     }
 }

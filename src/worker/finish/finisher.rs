@@ -273,7 +273,7 @@ impl Finisher {
                 if limits_lock_waits {
                     session.limit_lock_waits(FINISH, LOCK_WAIT_MS).await?;
                 }
-                session.finish(&self.state.queue, registration.worker_id, call).await
+                session.finish(&self.state.queue, registration.worker_id, registration.settings.completion, call).await
             };
             match answer.await {
                 Ok(mut results) => {
@@ -386,7 +386,8 @@ impl Finisher {
         let started_at = Instant::now();
         let call = jobs.iter().map(|job| &job.finish);
         let mut calling = session.within(wait);
-        let answer = calling.finish(&self.state.queue, registration.worker_id, call).await;
+        let completion = registration.settings.completion;
+        let answer = calling.finish(&self.state.queue, registration.worker_id, completion, call).await;
         drop(calling);
         match answer {
             Ok(mut results) => {

@@ -227,13 +227,13 @@ impl LargeOutputs {
     /// Returns the finish for a job whose output cannot be delivered. Its attempt has failed or, if the queue keeps no
     /// outputs, the job is done without its output.
     fn failed(&self, large: &LargeOutput, limit: Duration) -> Finish {
-        let Finish { job_id, fence, attempt, ref kind, run, .. } = large.job.finish;
+        let Finish { job_id, fence, attempt, ref kind, run, usage, .. } = large.job.finish;
         let kind = kind.clone();
         let settings = &large.job.held.registration().settings;
         let keeps_nothing = settings.completion == CompletionPolicy::Delete && !settings.has_sink;
         if keeps_nothing && large.job.finish.outcome.follow_ups().is_empty() {
             let outcome = Outcome::Done { output: None, follow_ups: Vec::new() };
-            return Finish { job_id, fence, attempt, kind, outcome, run };
+            return Finish { job_id, fence, attempt, kind, outcome, run, usage };
         }
         let what = match large.job.finish.outcome.bytes() {
             0 => "the finish call got no response".to_owned(),
@@ -242,7 +242,7 @@ impl LargeOutputs {
         let message = format!("{what} in {} tries of {} ms", large.tries, limit.as_millis());
         let delay = retry_delay(&self.state.config.retry, attempt);
         let outcome = Outcome::Retry { delay, error: message, needs: None };
-        Finish { job_id, fence, attempt, kind, outcome, run }
+        Finish { job_id, fence, attempt, kind, outcome, run, usage }
     }
 
     /// Returns whether SQL Server responds promptly to another call, after one that timed out.

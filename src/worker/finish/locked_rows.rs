@@ -207,7 +207,8 @@ impl LockedRows {
         // (A call on a dead connection is ended by the command timeout.)
         session.limit_lock_waits(FINISH, LOCK_WAIT_MS).await?;
         self.confirmations.try_to_write_notes(session, registration, &runs_to_repeat(jobs)).await?;
-        session.finish(&self.state.queue, registration.worker_id, jobs.iter().map(|job| &job.finish)).await
+        let (worker_id, completion) = (registration.worker_id, registration.settings.completion);
+        session.finish(&self.state.queue, worker_id, completion, jobs.iter().map(|job| &job.finish)).await
     }
 
     /// Handles a lock on a row of this list, or on something that its sink needs.

@@ -16,6 +16,7 @@ use super::overdue::Overdue;
 use super::worker_turns::MemberId;
 use crate::handler::{JobError, UnknownKinds, failure};
 use crate::id::{Fence, JobId};
+use crate::job::Usage;
 use crate::metrics::KindMetrics;
 use crate::procedures::worker::Finish;
 use crate::worker::finish::{Ended, FinishSender, Ran};
@@ -113,7 +114,8 @@ impl Executor {
         finisher.send(match error {
             Some(error) => {
                 let outcome = failure(&error, &state.config.retry, attempt);
-                let finish = Finish { job_id, fence, attempt, kind: None, outcome, run: Duration::ZERO };
+                let (run, usage) = (Duration::ZERO, Usage::default());
+                let finish = Finish { job_id, fence, attempt, kind: None, outcome, run, usage };
                 Ended::Ran(Ran {
                     finish,
                     enqueued_at: Instant::now(),

@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender};
 
 use crate::handler::{Context, RunResult, SharedByRuns, UnknownKinds};
-use crate::job::{Job, Outcome};
+use crate::job::{Job, Outcome, Usage};
 use crate::metrics::KindMetrics;
 use crate::procedures::worker::Finish;
 use crate::worker::finish::{Ended, FinishSender, Ran};
 use crate::worker::lease::{Behind, Claimed, HeldJob, LeaseValidity};
 use crate::worker::state::{Started, WorkerState};
 
+use super::cpu_clock;
 use super::dropped_elsewhere::DroppedElsewhere;
 use super::handlers_and_hooks::HandlersAndHooks;
 use super::kind_limits::{Admission, KindLimits};
@@ -52,6 +53,7 @@ impl Jobs for JobStarter {
     }
 
     fn run(&self, slice_end: Instant) {
+        let _turn = cpu_clock::begin_turn();
         // (The memory that was reserved for the output is released once the output itself is counted.)
         while let Some((claimed, _started)) = self.take() {
             if self.start(claimed) >= slice_end {
@@ -159,9 +161,10 @@ impl JobStarter {
         let context = Context::new(job, cancellations, deadline, run, self.surroundings.clone());
         self.code.hooks.start(context.job());
         let RunResult { outcome, panicked, ended_at } = handler.run(&context, &self.span);
+        let cpu = cpu_clock::of_run(ended_at - started_at);
         drop((watched, permit));
         let by_handler = context.was_finishing();
-        let job = context.into_job();
+        let (job, reported) = context.into_job();
         self.code.hooks.end(&job, &outcome, ended_at - started_at);
 
         let run = ended_at - started_at;
@@ -169,8 +172,13 @@ impl JobStarter {
             kind_metrics.panics.increment(1);
         }
         kind_metrics.run_ended(&outcome, run);
+        let usage = reported.unwrap_or(Usage { cpu, peak_memory: None });
+        if reported.is_some() || run >= cpu_clock::MEASURED {
+            kind_metrics.used(usage);
+        }
         let kind = handler.kind().cloned();
-        let finish = Finish { job_id: job.id(), fence: job.fence(), attempt: job.attempt(), kind, outcome, run };
+        let (job_id, fence, attempt) = (job.id(), job.fence(), job.attempt());
+        let finish = Finish { job_id, fence, attempt, kind, outcome, run, usage };
         let enqueued_at = claimed_at.checked_sub(job.age()).unwrap_or(claimed_at);
         if !matches!(finish.outcome, Outcome::Done { .. } | Outcome::ByHandler | Outcome::Snooze { .. }) {
             held.registration().failed(finish.job_id, finish.fence);
@@ -246,11 +254,12 @@ impl JobStarter {
         if frees_turn {
             self.state.run_length.ended(false, false);
         }
-        let run = behind.as_ref().map(|behind| behind.run.clone());
+        let group_run = behind.as_ref().map(|behind| behind.run.clone());
         drop((job, permit));
         held.ended(0, outcome.error_bytes());
-        let finish = Finish { job_id, fence, attempt, kind: None, outcome, run: Duration::ZERO };
-        let ran = Ran { finish, enqueued_at: claimed_at, by_handler: false, frees_turn, run, held };
+        let (run, usage) = (Duration::ZERO, Usage::default());
+        let finish = Finish { job_id, fence, attempt, kind: None, outcome, run, usage };
+        let ran = Ran { finish, enqueued_at: claimed_at, by_handler: false, frees_turn, run: group_run, held };
         self.finisher.send(Ended::Ran(ran));
         behind.into_iter().for_each(|behind| self.give_back_run(*behind));
     }

@@ -1,5 +1,6 @@
 //! The second stage: runs claimed jobs on the pool.
 
+mod cpu_clock;
 mod dropped_elsewhere;
 mod executor;
 mod fair_pool;

@@ -59,6 +59,8 @@ struct AttemptView {
     failed_at: Time,
     worker: String,
     run: String,
+    /// CPU time and peak memory, as far as known.
+    used: String,
     error: String,
 }
 
@@ -84,6 +86,11 @@ impl AttemptView {
             failed_at: Time(attempt.failed_at),
             worker,
             run: attempt.run.map_or_else(|| "its worker was lost".to_owned(), age),
+            used: {
+                let parts = [attempt.usage.cpu.map(age), attempt.usage.peak_memory.map(texts::bytes)];
+                let known: Vec<String> = parts.into_iter().flatten().collect();
+                if known.is_empty() { "–".to_owned() } else { known.join(", ") }
+            },
             error: attempt.error.unwrap_or_default(),
         }
     }
@@ -150,6 +157,8 @@ fn fields_of(job: &JobRow, queue: &str) -> Vec<(&'static str, String, Option<Str
     };
     add("Kind", job.kind.clone(), jobs(JobSearch { kind: job.kind.clone(), ..search.clone() }));
     add("Run", job.run.map(age), None);
+    add("CPU time", job.usage.cpu.map(age), None);
+    add("Peak memory", job.usage.peak_memory.map(texts::bytes), None);
     add("Time limit", job.time_limit.map(age), None);
     add("Needs", job.needs.as_ref().map(ToString::to_string), None);
     add("Key", job.dedup_key.clone(), jobs(JobSearch { key: job.dedup_key.clone(), ..search.clone() }));

@@ -262,6 +262,8 @@ fn job_detail(job: &JobRow, attempts: &[FailedAttempt]) -> JobDetail {
         ("claimed", job.claimed_at.map(texts::time)),
         ("ended", job.finished_at.map(texts::time)),
         ("run", job.run.map(texts::age)),
+        ("CPU time", job.usage.cpu.map(texts::age)),
+        ("peak memory", job.usage.peak_memory.map(texts::size)),
         ("time limit", job.time_limit.map(texts::age)),
         ("needs", job.needs.as_ref().map(ToString::to_string)),
         ("key", job.dedup_key.clone()),
