@@ -23,7 +23,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[heartbeat]
     @running    int         = NULL,
     @done       bigint      = NULL,
     @failed     bigint      = NULL,
-    @limited_by varchar(16) = NULL,  -- idle, claim, busy, finish, queue_limit
+    @limited_by varchar(16) = NULL,  -- idle, claim, busy, finish, queue_limit, resources, memory
     @dead       bigint      = NULL,
     @times      varchar(1400) = NULL,
     @report_no  bigint      = NULL,  -- the number of the report since the registration: 1, 2, ...

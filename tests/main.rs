@@ -88,6 +88,7 @@ mod producers;
 mod prometheus;
 mod queue_limits;
 mod readpast;
+mod resources;
 mod retention;
 mod retries;
 mod roles;

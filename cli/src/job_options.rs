@@ -116,13 +116,14 @@ pub fn time(text: &str) -> Result<SystemTime, String> {
     Ok(timestamp.into())
 }
 
-fn header(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or("it must be NAME=VALUE")?;
-    Ok((name.to_owned(), value.to_owned()))
-}
-
-fn token(text: &str) -> Result<(String, u32), String> {
+/// Reads tokens with their number, such as `gpu=1`.
+pub fn token(text: &str) -> Result<(String, u32), String> {
     let (name, number) = text.split_once('=').ok_or("it must be NAME=NUMBER")?;
     let number = number.parse().map_err(|_| format!("the number of {name} is '{number}'; it must be 1 to 1000000"))?;
     Ok((name.to_owned(), number))
+}
+
+fn header(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("it must be NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
 }

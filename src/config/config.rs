@@ -1,8 +1,11 @@
 //! All settings.
 
+use std::collections::BTreeMap;
+
 use crate::error::Error;
 
 use super::connection::ConnectionConfig;
+use super::kind::{KindConfig, check_kinds};
 use super::metrics::MetricsConfig;
 use super::queue::QueueConfig;
 use super::settings_table::{Section, Table, defaults};
@@ -52,6 +55,8 @@ pub struct Config {
     pub worker: WorkerConfig,
     /// Where metrics are served.
     pub metrics: MetricsConfig,
+    /// The options of kinds, by kind: sections `[kinds.<kind>]`. The environment cannot set them.
+    pub kinds: BTreeMap<String, KindConfig>,
 }
 
 impl Default for Config {
@@ -67,6 +72,7 @@ impl Section for Config {
             queue: table.part(|config| &config.queue),
             worker: table.part(|config| &config.worker),
             metrics: table.part(|config| &config.metrics),
+            kinds: table.in_code(|config| &config.kinds),
         }
     }
 }
@@ -82,6 +88,7 @@ impl Config {
         self.queue.validate()?;
         self.worker.validate()?;
         self.worker.check_timeouts(self.connection.timeouts()?)?;
+        check_kinds(&self.kinds)?;
         self.metrics.address().map(|_| ())
     }
 }
@@ -91,8 +98,10 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::config::MemorySize;
     use crate::config::connection::check_schema;
     use crate::config::metrics::PortInUse;
+    use crate::job::Needs;
 
     const URL: &str = "Server=s;User ID=u;Password=hunter2";
 
@@ -155,11 +164,65 @@ mod tests {
             ("[queue]\nname = ['a']", "line 2: queue.name is a list; it must be a text in quotes"),
             ("[metrics]\nport_in_use = 'fail'", "line 2: metrics.port_in_use is 'fail'; it must be warn or next"),
             ("worker = 1", "line 1: worker is a section, not a single value"),
+            (
+                "[worker.resources]\nmemory = '6 GB'",
+                "line 2: worker.resources.memory is '6 GB'; it must be a size such as \"6 GiB\", a percentage",
+            ),
+            (
+                "[worker.resources]\nthreads = 4",
+                "line 2: unknown key 'worker.resources.threads'; a worker's threads are worker.threads",
+            ),
+            (
+                "[worker.resources]\nmemroy = '6 GiB'",
+                "line 2: 'worker.resources.memroy' is '6 GiB'; it must be a whole number of tokens from 0 to 1000000; did \
+                 you mean memory?",
+            ),
+            (
+                "[worker.resources]\nlicense.abaqus = 2",
+                "line 2: 'worker.resources.license' is a section; it must be a whole number of tokens from 0 to 1000000; a \
+                 name with dots stands in quotes",
+            ),
+            ("kinds = 1", "line 1: kinds is a section, not a single value"),
+            ("[kind]", "line 1: unknown section 'kind'; did you mean [kinds]?"),
+            ("[kinds]\nrender = 1", "line 2: 'kinds.render' is a section, not a single value"),
+            (
+                "[kinds.render]\nnedes = 1",
+                "line 2: unknown key 'kinds.render.nedes'; the only option of a kind is needs",
+            ),
+            (
+                "[kinds.render]\nneeds = { memory = '80 %' }",
+                "line 2: 'memory' in 'kinds.render.needs' is '80 %'; it must be a size such as \"3 GiB\", or a number",
+            ),
+            (
+                "[kinds.render]\nneeds = { gpu = 'one' }",
+                "line 2: 'gpu' in 'kinds.render.needs' is 'one'; it must be a whole number",
+            ),
+            (
+                "[kinds.render]\nneeds = { threads = 2000 }",
+                "line 2: 'kinds.render.needs': the need of 'threads' is 2000; it must be 1 to 1024 threads",
+            ),
             ("[worker\n", "line 1: "),
         ] {
             let message = message(text);
             assert!(message.starts_with(&format!("the configuration is not valid: {says}")), "{message}");
         }
+    }
+
+    #[test]
+    fn resources_and_the_needs_of_kinds_have_names_of_the_user_s() {
+        let text = "[worker.resources]\nmemory = '6 GiB'\nmin_free_memory = 1_000_000\ngpu = 1\n'license.abaqus' = 2\n\
+                    [kinds.render]\nneeds = { memory = '3 GiB', threads = 4, gpu = 1 }\n[kinds.'a.b'.needs]\ngpu = 1\n";
+        let config = Config::from_toml(text).unwrap();
+        let resources = &config.worker.resources;
+        assert_eq!(
+            (resources.memory, resources.min_free_memory),
+            (MemorySize::Bytes(6 << 30), MemorySize::Bytes(1_000_000))
+        );
+        let tokens: Vec<_> = resources.tokens.iter().map(|(name, tokens)| (name.as_str(), *tokens)).collect();
+        assert_eq!(tokens, [("gpu", 1), ("license.abaqus", 2)]);
+        let needs = |kind: &str| config.kinds[kind].needs.clone().unwrap();
+        assert_eq!(needs("render"), Needs::new().memory(3 << 30).threads(4).token("gpu", 1));
+        assert_eq!(needs("a.b"), Needs::new().token("gpu", 1));
     }
 
     #[test]
@@ -246,6 +309,18 @@ mod tests {
         assert!(message(|c| c.queue.name = " ".into()).contains("queue.name is ' '"));
         assert!(
             message(|c| c.metrics.listen = "9464".into()).contains("metrics.listen is '9464'; it must be empty, or")
+        );
+        assert_eq!(
+            message(|c| c.worker.resources.memory = MemorySize::Bytes(0)),
+            "worker.resources.memory is '0'; it must be a size such as \"6 GiB\", a percentage such as \"80 %\", or a number of \
+             bytes"
+        );
+        assert!(
+            message(|c| c.worker.resources.tokens = [("threads".to_owned(), 1)].into())
+                .contains("the name of a token in worker.resources is 'threads'; it must be 1 to 64 printable")
+        );
+        assert!(
+            message(|c| drop(c.kinds.insert("a b".to_owned(), Default::default()))).contains("a kind in the section")
         );
         assert!(message(|c| c.connection.packet_size = 32_767).contains("512 to 16383"));
     }

@@ -8,11 +8,12 @@ use super::settings_table::{Allowed, Setting, Value, settings, split};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/");
 
-const SECTIONS: [(&str, &str, &str); 5] = [
+const SECTIONS: [(&str, &str, &str); 6] = [
     ("ConnectionConfig", "connection", "src/config/connection.rs"),
     ("QueueConfig", "queue", "src/config/queue.rs"),
     ("WorkerConfig", "worker", "src/config/worker.rs"),
     ("RetryConfig", "worker.retry", "src/config/worker.rs"),
+    ("ResourcesConfig", "worker.resources", "src/config/resources.rs"),
     ("MetricsConfig", "metrics", "src/config/metrics.rs"),
 ];
 
@@ -42,8 +43,8 @@ fn fields() -> Vec<Field> {
             } else if let Some((field, kind)) = line.strip_prefix("    pub ").and_then(|field| field.split_once(": ")) {
                 let found = comment.join("\n");
                 let prose: Vec<&str> = comment.drain(..).take_while(|line| !line.contains("/// Default: ")).collect();
-                if kind.ends_with("Config,") || kind == "Option<TokenSource>," {
-                    continue; // a section, or what only code can set
+                if kind.ends_with("Config,") || kind == "Option<TokenSource>," || kind.starts_with("BTreeMap<") {
+                    continue; // a section, what only code can set, or what has names of the user's
                 }
                 let unit = if kind == "Duration," { "_ms" } else { "" };
                 let key = format!("{section}.{field}{unit}");
@@ -94,6 +95,7 @@ fn allowed(setting: &Setting) -> String {
         Allowed::Text { rule, .. } => (*rule).to_owned(),
         Allowed::Word(words) => format!("`{}`", words.join("` or `")),
         Allowed::Truth => "true or false".to_owned(),
+        Allowed::Size { rule, .. } => rule.replace('"', "`"),
         Allowed::Number { range, unit } => {
             let ((first, first_unit), (last, last_unit)) = (amount(*range.start(), unit), amount(*range.end(), unit));
             if first == 0 || first_unit == last_unit {
@@ -122,6 +124,7 @@ fn default_in_words(setting: &Setting) -> String {
 fn default_in_toml(setting: &Setting) -> String {
     match &setting.default {
         Value::Text(_) if setting.key == "connection.url" => format!("\"{SAMPLE_URL}\""),
+        Value::Text(text) if text == "0" => text.clone(),
         Value::Text(text) => format!("\"{text}\""),
         Value::Number(number) => number.to_string(),
         Value::Truth(truth) => truth.to_string(),
@@ -195,6 +198,16 @@ const HEAD: &str = "\
 # named readpast is left alone.
 ";
 
+const TAIL: &str = "
+# A worker's tokens have any name, in quotes if it has dots (section worker.resources):
+# gpu = 1
+# \"license.abaqus\" = 2
+
+# What the jobs of a kind need while they run. Code takes precedence, and a job's own needs over both.
+# [kinds.render]
+# needs = { memory = \"3 GiB\", threads = 4, gpu = 1 }
+";
+
 fn the_annotated_file_has_every_setting_with_its_default() {
     let mut file = HEAD.to_owned();
     let mut section = "";
@@ -209,6 +222,7 @@ fn the_annotated_file_has_every_setting_with_its_default() {
         let comment = wrapped("# ", &format!("{} Allowed: {}.", field.prose, allowed(setting)));
         file += &format!("{comment}\n{key} = {}\n", default_in_toml(setting));
     }
+    file += TAIL;
     check_file("examples/readpast.toml", &file);
     let mut config = Config::from_toml(&file).unwrap();
     assert_eq!(config.connection.url, SAMPLE_URL.into());

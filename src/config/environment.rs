@@ -59,9 +59,16 @@ fn read(setting: &Setting, variable: &str, text: &str) -> Result<Value, Error> {
 }
 
 fn hint(settings: &[Setting], prefix: &str, name: &str) -> String {
+    let rest = &name[prefix.len()..];
+    if rest.starts_with("KINDS_") {
+        return "; the options of kinds are set in the file or in code".to_owned();
+    }
+    if rest.starts_with("WORKER_RESOURCES_") {
+        return "; tokens are set in the file or in code, a worker's threads by worker.threads".to_owned();
+    }
     let variables: Vec<String> = settings.iter().map(|setting| variable(prefix, setting)).collect();
     let named = variables.iter().map(|variable| (&variable[prefix.len()..], variable));
-    match nearest(&name[prefix.len()..], named) {
+    match nearest(rest, named) {
         Some(near) => format!("; did you mean {near}?"),
         None => format!(", or one of {}", variables.join(", ")),
     }
@@ -234,6 +241,18 @@ mod tests {
             "READPAST_METRICS_PORT_IN_USE is 'fail'; it must be warn or next"
         );
         assert!(!refusal("READPAST_WORKER_THREADS", "Server=s;Pasword=hunter2").contains("hunter2"));
+    }
+
+    #[test]
+    fn what_the_environment_cannot_set_is_named_with_what_can() {
+        let refused = refusal("READPAST_KINDS_RENDER_NEEDS", "{}");
+        assert!(
+            refused.ends_with("it must be unset; the options of kinds are set in the file or in code"),
+            "{refused}"
+        );
+        assert!(refusal("READPAST_WORKER_RESOURCES_GPU", "1").contains("tokens are set in the file or in code"));
+        let config = with_variables(&[("READPAST_WORKER_RESOURCES_MEMORY", "6 GiB")]).unwrap();
+        assert_eq!(config.worker.resources.memory, crate::config::MemorySize::Bytes(6 << 30));
     }
 
     #[cfg(unix)]

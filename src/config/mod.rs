@@ -14,19 +14,26 @@ pub(crate) mod connection_string;
 mod documentation_tests;
 mod environment;
 mod file;
+mod kind;
 mod load;
+mod memory_size;
 mod metrics;
 mod queue;
 mod range_checks;
+mod resources;
 mod settings_table;
 mod worker;
 
 pub use config::Config;
 pub use connection::ConnectionConfig;
 pub(crate) use connection::{Timeouts, check_schema};
+pub use kind::KindConfig;
+pub(crate) use kind::check_kinds;
+pub use memory_size::MemorySize;
 pub use metrics::{MetricsConfig, PortInUse};
 pub use queue::QueueConfig;
 pub(crate) use range_checks::{check_range, refused};
+pub use resources::ResourcesConfig;
 pub use worker::{RetryConfig, WorkerConfig};
 
 pub use self::connection_string::ConnectionString;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::error::Error;
 
 use super::connection_string::ConnectionString;
+use super::memory_size::MemorySize;
 use super::range_checks::{refused, shown};
 
 pub(super) struct Setting {
@@ -36,6 +37,11 @@ pub(super) enum Allowed {
         is_met: fn(&str) -> bool,
     },
     Word(Vec<&'static str>),
+    /// An amount of memory that meets the rule.
+    Size {
+        rule: &'static str,
+        is_met: fn(MemorySize) -> bool,
+    },
     Number {
         range: RangeInclusive<u64>,
         #[cfg_attr(not(test), expect(dead_code, reason = "tests write the documentation"))]
@@ -50,6 +56,7 @@ impl Setting {
         match &self.allowed {
             Allowed::Text { .. } => Some(Value::Text(text.to_owned())),
             Allowed::Word(words) => words.contains(&text).then(|| Value::Text(text.to_owned())),
+            Allowed::Size { .. } => MemorySize::parse(text).map(|size| Value::Text(size.to_string())),
             Allowed::Number { .. } => text.parse().ok().map(Value::Number),
             Allowed::Truth => text.parse().ok().map(Value::Truth),
         }
@@ -60,6 +67,7 @@ impl Setting {
         match &self.allowed {
             Allowed::Text { .. } => "a text in quotes".to_owned(),
             Allowed::Word(words) => words.join(" or "),
+            Allowed::Size { rule, .. } => (*rule).to_owned(),
             Allowed::Number { range, .. } => format!("a whole number from {} to {}", range.start(), range.end()),
             Allowed::Truth => "true or false".to_owned(),
         }
@@ -68,6 +76,9 @@ impl Setting {
     fn check(&self, value: &Value) -> Result<(), Error> {
         match (&self.allowed, value) {
             (Allowed::Text { rule, is_met }, Value::Text(text)) if !is_met(text) => {
+                Err(refused(self.key, shown(text), rule))
+            }
+            (Allowed::Size { rule, is_met }, Value::Text(text)) if !MemorySize::parse(text).is_some_and(is_met) => {
                 Err(refused(self.key, shown(text), rule))
             }
             (Allowed::Number { range, .. }, Value::Number(number)) if !range.contains(number) => {
@@ -205,6 +216,20 @@ impl<S> Table<'_, S> {
         self.number(key, now, default, range, "bytes")
     }
 
+    /// `rule` describes what `is_met` checks.
+    pub(super) fn size(
+        &mut self,
+        key: &'static str,
+        field: fn(&S) -> MemorySize,
+        default: MemorySize,
+        rule: &'static str,
+        is_met: fn(MemorySize) -> bool,
+    ) -> MemorySize {
+        let now = self.section.map(|section| Value::Text(field(section).to_string()));
+        let value = self.row(key, now, Value::Text(default.to_string()), Allowed::Size { rule, is_met }).text();
+        MemorySize::parse(&value).unwrap_or(default)
+    }
+
     /// `default_ms` and `range_ms` are in milliseconds, like the key.
     pub(super) fn time(
         &mut self,
@@ -264,6 +289,9 @@ impl Value {
     }
 }
 
+/// The section of the kinds, whose names the user chooses.
+pub(super) const KINDS: &str = "kinds";
+
 pub(super) fn is_section(settings: &[Setting], name: &str) -> bool {
     settings.iter().any(|setting| setting.key.strip_prefix(name).is_some_and(|rest| rest.starts_with('.')))
 }
@@ -271,6 +299,7 @@ pub(super) fn is_section(settings: &[Setting], name: &str) -> bool {
 pub(super) fn sections(settings: &[Setting]) -> Vec<&'static str> {
     let mut sections: Vec<&str> = settings.iter().map(|setting| split(setting.key).0).collect();
     sections.dedup();
+    sections.push(KINDS);
     sections
 }
 

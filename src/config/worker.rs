@@ -9,6 +9,7 @@ use crate::time::TEN_YEARS;
 
 use super::connection::Timeouts;
 use super::range_checks::{check_time_at_most, refused};
+use super::resources::ResourcesConfig;
 use super::settings_table::{Section, Table, check, defaults};
 
 /// Section `worker`.
@@ -128,15 +129,15 @@ pub struct WorkerConfig {
     /// Default: 0. Allowed: 0 to 1 d. Key: `worker.job_time_limit_ms`.
     pub job_time_limit: Duration,
 
-    /// How long a worker postpones a job for whose kind it has no handler, without using up an attempt, so that
-    /// a worker with a handler can claim it: during a rolling deployment, both claim from one queue. Reduced by
-    /// up to half at random.
+    /// How long a worker postpones a job for whose kind it has no handler, or which needs more than the worker has,
+    /// without using up an attempt, so that another worker can claim it: during a rolling deployment, workers with and
+    /// without the handler claim from one queue. Reduced by up to half at random.
     ///
     /// Default: 10 s. Allowed: 100 ms to 1 h. Key: `worker.unknown_kind_delay_ms`.
     pub unknown_kind_delay: Duration,
 
-    /// How long a worker postpones a job for whose kind it has no handler, counted from the first time; then the job is
-    /// dead. Each worker has its own count, which starts again when the worker restarts: if all restart more often,
+    /// How long a worker postpones a job for whose kind it has no handler, or which needs more than the worker has,
+    /// counted from the first time; then the job is dead. Each worker has its own count, which starts again when the worker restarts: if all restart more often,
     /// such jobs stay. The default is one day. In a queue with delivery `at_most_once` the job becomes dead
     /// immediately.
     ///
@@ -158,6 +159,9 @@ pub struct WorkerConfig {
 
     /// Delays of retries.
     pub retry: RetryConfig,
+
+    /// What the worker has for jobs that state their needs.
+    pub resources: ResourcesConfig,
 }
 
 /// Delays of retries: section `worker.retry`. The delay is `base_ms`, doubled with each attempt up to `max_ms`, reduced
@@ -267,6 +271,7 @@ impl Section for WorkerConfig {
             ),
             recycle_above: table.rare().bytes("worker.recycle_above", |worker| worker.recycle_above, 0, 0..=1 << 40),
             retry: table.part(|worker| &worker.retry),
+            resources: table.part(|worker| &worker.resources),
         }
     }
 }
@@ -299,6 +304,7 @@ fn is_name(name: &str) -> bool {
 impl WorkerConfig {
     pub(crate) fn validate(&self) -> Result<(), Error> {
         check(self)?;
+        self.resources.validate()?;
         check_time_at_most("worker.poll_min_ms", self.poll_min, "worker.poll_max_ms", self.poll_max)?;
         check_time_at_most("worker.retry.base_ms", self.retry.base, "worker.retry.max_ms", self.retry.max)?;
         if self.heartbeat_interval * 2 >= self.lease {

@@ -1,20 +1,20 @@
 //! The registry of handlers, by kind.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
-use crate::config::WorkerConfig;
+use crate::config::{KindConfig, WorkerConfig};
 use crate::error::{BoxError, Error};
-use crate::job::{ALLOWED_KIND, Job, Outcome, is_kind};
+use crate::job::{ALLOWED_KIND, Job, Needs, Outcome, is_kind};
 
 use super::context::Context;
+use super::for_other_workers::ForOtherWorkers;
 use super::kind_options::KindOptions;
 use super::output::{IntoOutput, Output};
 use super::shared_by_runs::State;
 use super::shared_limit::SharedLimit;
 use super::typed_job::TypedJob;
-use super::unknown_kinds::UnknownKinds;
 
 /// A handler as a worker stores it.
 type Function = dyn Fn(&Context) -> Result<Output, BoxError> + Send + Sync;
@@ -50,6 +50,8 @@ pub struct Handlers {
     by_kind: HashMap<String, usize>,
     otherwise: Option<usize>,
     state: State,
+    /// The needs of kinds that the handler for all other kinds runs, if the configuration states any.
+    needs_of_others: HashMap<String, Needs>,
     /// The first invalid setting, which the start of the worker reports.
     refused: Option<Error>,
 }
@@ -220,6 +222,33 @@ impl Handlers {
         Ok(())
     }
 
+    /// Completes the needs of the handlers' jobs from the configuration.
+    pub(crate) fn complete_needs(&mut self, kinds: &BTreeMap<String, KindConfig>) {
+        let stated = |needs: &Option<Needs>, of_kind: &Needs| {
+            needs.as_ref().map_or_else(|| of_kind.clone(), |in_code| in_code.over(of_kind))
+        };
+        for (kind, config) in kinds {
+            let Some(of_kind) = &config.needs else { continue };
+            if let Some(index) = self.by_kind.get(kind) {
+                let needs = &mut self.handlers[*index].options.needs;
+                *needs = Some(stated(needs, of_kind));
+            } else if let Some(index) = self.otherwise {
+                let needs = stated(&self.handlers[index].options.needs, of_kind);
+                self.needs_of_others.insert(kind.clone(), needs);
+            }
+        }
+    }
+
+    /// What the jobs of this kind need that the handler at this index runs, if anything is stated.
+    pub(crate) fn needs(&self, place: usize, kind: Option<&str>) -> Option<&Needs> {
+        let handler = &self.handlers[place];
+        if handler.kind.is_none() && !self.needs_of_others.is_empty() {
+            let of_kind = kind.and_then(|kind| self.needs_of_others.get(kind));
+            return of_kind.or(handler.options.needs.as_ref());
+        }
+        handler.options.needs.as_ref()
+    }
+
     /// The label of each handler's jobs in the metrics. Jobs of all other kinds have none, because the number of their
     /// kinds is unbounded.
     pub(crate) fn labels(&self) -> impl Iterator<Item = &str> {
@@ -280,7 +309,7 @@ impl Handlers {
             panic!("{error}");
         }
         let Some(place) = self.find(context.job().kind()) else {
-            return UnknownKinds::new(&WorkerConfig::default()).outcome(context.job());
+            return ForOtherWorkers::new(&WorkerConfig::default()).unknown_kind(context.job());
         };
         context = context.with_missing_state(&self.state);
         let handler = self.get(place);
@@ -341,6 +370,8 @@ mod tests {
         let at_once = Handlers::new().kind("resize", nothing);
         let at_once = at_once.options("resize", KindOptions::new().time_limit(Duration::ZERO));
         assert_eq!(message(at_once), "time_limit of the handler of kind 'resize' is 0; it must be longer than that");
+        let nothing_of_it = Handlers::any(nothing).otherwise_options(KindOptions::new().needs(Needs::new().threads(0)));
+        assert!(message(nothing_of_it).contains("the need of 'threads' is 0; it must be 1 to 1024 threads"));
         let too_early = Handlers::new().otherwise_options(KindOptions::new()).otherwise(nothing);
         assert!(message(too_early).contains("called after otherwise or any"));
         for (base, max) in [(2, 1), (0, u64::MAX)] {
@@ -379,6 +410,25 @@ mod tests {
         let own = || NewJob::text("").time_limit(Duration::from_secs(120));
         assert_eq!(left(own(), None), minutes(2));
         assert_eq!(left(own(), Some(Duration::from_secs(180))), minutes(3));
+    }
+
+    #[test]
+    fn needs_are_stated_in_code_then_in_the_file() {
+        let of_file = |needs: Needs| KindConfig { needs: Some(needs) };
+        let kinds = [
+            ("a".to_owned(), of_file(Needs::new().memory(1).threads(2))),
+            ("b".to_owned(), of_file(Needs::new().memory(2))),
+            ("c".to_owned(), of_file(Needs::new().token("gpu", 1))),
+        ];
+        let mut handlers = Handlers::new().kind("a", nothing).kind("b", nothing).otherwise(nothing);
+        handlers = handlers.options("a", KindOptions::new().needs(Needs::new().memory(7)));
+        handlers = handlers.otherwise_options(KindOptions::new().needs(Needs::new().threads(3)));
+        handlers.complete_needs(&kinds.into());
+        let needs = |kind: Option<&str>| handlers.needs(handlers.find(kind).unwrap(), kind).unwrap().to_string();
+        assert_eq!(needs(Some("a")), "7 bytes of memory, 2 threads");
+        assert_eq!(needs(Some("b")), "2 bytes of memory");
+        assert_eq!(needs(Some("c")), "1 gpu, 3 threads", "which the handler for all other kinds runs");
+        assert_eq!((needs(Some("d")), needs(None)), ("3 threads".to_owned(), "3 threads".to_owned()));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::config::RetryConfig;
 use crate::error::Error;
+use crate::job::Needs;
 use crate::time::TEN_YEARS;
 
 use super::out_of_memory::OutOfMemory;
@@ -28,6 +29,7 @@ pub struct KindOptions {
     pub(crate) retry: Option<RetryConfig>,
     pub(crate) places: Option<Arc<SharedLimit>>,
     pub(crate) on_out_of_memory: OutOfMemory,
+    pub(crate) needs: Option<Needs>,
 }
 
 impl KindOptions {
@@ -97,11 +99,38 @@ impl KindOptions {
         self
     }
 
+    /// Sets what each job with these options needs of a worker while it runs. Resource by resource, a job's
+    /// [own needs](crate::job::NewJob::needs) take precedence, and these over the needs of the kind in the
+    /// configuration file (`[kinds.<kind>]`). Default: one thread.
+    ///
+    /// ```
+    /// use readpast::{Handlers, KindOptions, Needs};
+    ///
+    /// let handlers = Handlers::new()
+    ///     .kind("render", |_job, _context| Ok(()))
+    ///     .options("render", KindOptions::new().needs(Needs::new().memory(3 << 30).threads(4).token("gpu", 1)));
+    /// ```
+    ///
+    /// A job starts when the worker has all of it free: memory and tokens of
+    /// [`worker.resources`](crate::config::ResourcesConfig), and threads of its pool, which stay free for the handler's
+    /// rayon calls. Meanwhile it waits without a thread, and jobs that need less pass it, up to
+    /// `worker.resources.reserve_after_ms`. If it cannot be its turn within about two seconds, it is postponed in SQL
+    /// Server until about its turn, like a job over [`at_most`](Self::at_most). A job that needs more than the worker
+    /// has at all is postponed for another worker, like a job of a kind without a handler.
+    pub fn needs(mut self, needs: Needs) -> KindOptions {
+        self.needs = Some(needs);
+        self
+    }
+
     /// Rejects invalid options of `kind`.
     pub(crate) fn check(&self, kind: &str) -> Result<(), Error> {
         if self.places.as_ref().is_some_and(|places| places.at_most() == 0) {
             let key = format!("at_most of the handler of kind '{kind}'");
             return Err(Error::Config { key, value: "0".to_owned(), allowed: "1 or more".to_owned() });
+        }
+        if let Some(Err(allowed)) = self.needs.as_ref().map(Needs::check) {
+            let key = format!("needs of the handler of kind '{kind}'");
+            return Err(Error::Config { key, value: "not possible".to_owned(), allowed });
         }
         if let Some(RetryConfig { base, max }) = self.retry
             && (base > max || max > TEN_YEARS)

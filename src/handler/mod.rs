@@ -16,6 +16,7 @@
 
 mod cancellations;
 mod context;
+mod for_other_workers;
 mod handlers;
 mod job_error;
 mod kind_options;
@@ -25,11 +26,12 @@ mod retry_delay;
 mod run;
 mod shared_by_runs;
 mod shared_limit;
+mod turn_bookings;
 mod typed_job;
-mod unknown_kinds;
 
 pub(crate) use cancellations::{Cancellations, Flag};
 pub use context::Context;
+pub(crate) use for_other_workers::ForOtherWorkers;
 pub(crate) use handlers::Handler;
 pub use handlers::Handlers;
 pub use job_error::JobError;
@@ -39,8 +41,6 @@ pub use output::{IntoOutput, Json, Output};
 pub(crate) use retry_delay::retry_delay;
 pub(crate) use run::{RunResult, failure, panic_message};
 pub(crate) use shared_by_runs::{SharedByRuns, State};
-#[cfg(test)]
-pub(crate) use shared_limit::HOLD;
 pub(crate) use shared_limit::{Line, Permit, SharedLimit, Threads, WaiterId};
+pub(crate) use turn_bookings::{HOLD, TurnBookings};
 pub use typed_job::TypedJob;
-pub(crate) use unknown_kinds::UnknownKinds;

@@ -11,20 +11,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// How long a job may wait in memory: somewhat longer than a postponed job takes to be claimed again
-/// (`worker.promote_interval_ms` and a claim).
-pub(crate) const HOLD: Duration = Duration::from_secs(2);
-
-/// The shortest and the longest time for which a job is postponed if its turn is near.
-const DELAYS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
-
-/// The longest interval between two postponed jobs whose turn is further away. They become ready one by one, so that a
-/// long backlog is not claimed and postponed as a whole each minute. Some of them become ready soon, in case workers
-/// join or the jobs become shorter.
-const LATER_STEP: Duration = Duration::from_millis(10);
-
-/// The longest delay of these jobs. After that, the delays start again at [`DELAYS`].
-const LATEST: Duration = Duration::from_secs(600);
+use super::turn_bookings::{HOLD, TurnBookings};
 
 /// How long a place is kept for the worker to which it was offered. A free thread takes it within microseconds. If none
 /// does, the threads are running other work of the program, or the worker may not start jobs because its lease is in
@@ -48,10 +35,7 @@ pub(crate) struct Line {
     offer: Option<Offer>,
     /// When a place was last taken or returned.
     changed_at: Instant,
-    /// Until when the places are booked by waiting and postponed jobs.
-    booked_until: Instant,
-    /// When the last postponed job whose turn is further away becomes ready.
-    later_until: Instant,
+    bookings: TurnBookings,
 }
 
 /// The jobs of one handler in one worker.
@@ -114,8 +98,8 @@ impl SharedLimit {
     pub(crate) fn new(at_most: usize) -> SharedLimit {
         let now = Instant::now();
         let (waiters, joined, offer) = (Vec::new(), 0, None);
-        let line =
-            Line { at_most, taken: 0, waiters, joined, offer, changed_at: now, booked_until: now, later_until: now };
+        let bookings = TurnBookings::new(now);
+        let line = Line { at_most, taken: 0, waiters, joined, offer, changed_at: now, bookings };
         SharedLimit(Mutex::new(line))
     }
 
@@ -189,7 +173,7 @@ impl Line {
             waiter.mean_run = Some(waiter.mean_run.map_or(run, |mean| (3 * mean + run) / 4));
         }
         if self.waiters.iter().all(|waiter| waiter.waiting == 0) {
-            (self.booked_until, self.later_until) = (now, now); // whatever was put off may come
+            self.bookings.clear(now); // whatever was put off may come
         }
     }
 
@@ -215,16 +199,8 @@ impl Line {
         let share = |waiter: &Waiter| self.run_time(waiter, now) / at_most;
         let of_all = |waiter: &Waiter| share(waiter).saturating_mul(u32::try_from(waiter.waiting).unwrap_or(u32::MAX));
         let waiting = self.waiters.iter().map(of_all).fold(Duration::ZERO, Duration::saturating_add);
-        let own = share(self.find(waiter)).min(DELAYS.1);
-        let turn = self.booked_until.max(now + waiting.min(DELAYS.1)) + own;
-        let horizon = now + DELAYS.1;
-        if turn <= horizon {
-            self.booked_until = turn;
-            return turn.saturating_duration_since(now).max(DELAYS.0);
-        }
-        let later = self.later_until.max(horizon) + own.min(LATER_STEP);
-        self.later_until = if later > now + LATEST { horizon } else { later };
-        self.later_until.saturating_duration_since(now)
+        let own = share(self.find(waiter));
+        self.bookings.book(waiting, own, now)
     }
 
     /// How long a job takes: the mean or, if the running jobs take much longer than that, the time that has passed so

@@ -18,7 +18,7 @@ pub(crate) use job::Details;
 pub use job::Job;
 pub use job_state::JobState;
 pub use needs::Needs;
-pub(crate) use needs::{MAX_MEMORY, MEMORY, bytes_in_words};
+pub(crate) use needs::{ALLOWED_TOKEN, MAX_MEMORY, MAX_TOKENS, MEMORY, THREADS, bytes_in_words, is_token};
 pub use new_batch::{BatchEnd, BatchRow, NewBatch, SealedBatch};
 pub use new_job::NewJob;
 pub(crate) use new_job::{ALLOWED_KIND, MAX_TABLE_VALUE_BYTES, MAX_VALUE_BYTES, check_jobs, due_at, is_kind};

@@ -35,6 +35,11 @@ pub(crate) const THREADS: &str = "threads";
 
 pub(crate) const ALLOWED_TOKEN: &str = "1 to 64 printable ASCII characters, no spaces";
 
+/// Whether this can be the name of a token.
+pub(crate) fn is_token(name: &str) -> bool {
+    is_kind(name) && name != MEMORY && name != THREADS
+}
+
 /// What a job needs of a worker while it runs: memory, threads and named tokens. A worker starts a job only when all of
 /// it is free.
 ///

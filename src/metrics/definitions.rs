@@ -180,7 +180,7 @@ pub(super) const OVERDUE_JOBS: Metric =
 pub(super) const DEFERRED_JOBS: Metric = counter(
     "readpast_deferred_jobs_total",
     BY_REASON,
-    "Jobs that were postponed without running and without using up an attempt: the worker has no handler for their kind, or runs the maximum of that kind",
+    "Jobs that were postponed without running and without using up an attempt: the worker has no handler for their kind (unknown_kind), runs the maximum of that kind (kind_limit), has less than they need (too_large), or has it in use (resources)",
 );
 
 pub(super) const FINISH_WAITING_JOBS: Metric =
@@ -253,7 +253,7 @@ pub(super) const LIMITED_RATIO: Metric = Metric {
     kind: Kind::Gauge,
     unit: Unit::Percent,
     labels: BY_LIMIT,
-    help: "What limited the workers of this process in the last seconds, as fractions of the time that add up to 1: too few jobs (idle), claims (claim), busy threads (busy), finish calls (finish) or the queue's limits (queue_limit)",
+    help: "What limited the workers of this process in the last seconds, as fractions of the time that add up to 1: too few jobs (idle), claims (claim), busy threads (busy), finish calls (finish), the queue's limits (queue_limit), the worker's resources (resources) or too little free memory (memory)",
     buckets: &[],
 };
 

@@ -22,14 +22,14 @@ pub(super) const BY_LIMIT: Labels = &[("queue", &[]), ("by", &LIMITS)];
 
 const OUTCOMES: [&str; 5] = ["done", "retry", "snooze", "moved", "dead"];
 
-const REASONS: [&str; 2] = ["unknown_kind", "kind_limit"];
+const REASONS: [&str; 4] = ["unknown_kind", "kind_limit", "too_large", "resources"];
 
 /// The maintenance tasks of the elected worker.
 pub(crate) const DUTIES: [&str; 5] = ["promote", "reap", "sample", "expire", "schedules"];
 
 pub(super) const STATES: [&str; 6] = ["ready", "scheduled", "waiting", "claimed", "dead", "cancelled"];
 
-pub(crate) const LIMITS: [&str; 5] = ["idle", "claim", "busy", "finish", "queue_limit"];
+pub(crate) const LIMITS: [&str; 7] = ["idle", "claim", "busy", "finish", "queue_limit", "resources", "memory"];
 
 /// The values of `procedure`: the procedures of the schema, `install` and `uninstall` for the scripts, and `connect`
 /// for opening a connection.

@@ -28,6 +28,8 @@ pub(crate) struct WorkerMetrics {
     released_jobs: Counter,
     deferred_unknown_kind: Counter,
     deferred_kind_limit: Counter,
+    deferred_too_large: Counter,
+    deferred_resources: Counter,
     finished_jobs: Counter,
     finish_seconds: Histogram,
     finish_batch_jobs: Histogram,
@@ -65,6 +67,8 @@ impl WorkerMetrics {
             released_jobs: RELEASED_JOBS.counter(own),
             deferred_unknown_kind: DEFERRED_JOBS.counter(&[queue, "unknown_kind"]),
             deferred_kind_limit: DEFERRED_JOBS.counter(&[queue, "kind_limit"]),
+            deferred_too_large: DEFERRED_JOBS.counter(&[queue, "too_large"]),
+            deferred_resources: DEFERRED_JOBS.counter(&[queue, "resources"]),
             finished_jobs: FINISHED_JOBS.counter(own),
             finish_seconds: Histogram::new(&FINISH_SECONDS, own),
             finish_batch_jobs: Histogram::new(&FINISH_BATCH_JOBS, own),
@@ -123,6 +127,14 @@ impl WorkerMetrics {
 
     pub(crate) fn deferred_kind_limit(&self) {
         self.deferred_kind_limit.increment(1);
+    }
+
+    pub(crate) fn deferred_too_large(&self) {
+        self.deferred_too_large.increment(1);
+    }
+
+    pub(crate) fn deferred_resources(&self) {
+        self.deferred_resources.increment(1);
     }
 
     /// Records that SQL Server confirmed a job as done. One of the three calls made for each job.

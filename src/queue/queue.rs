@@ -1,5 +1,6 @@
 //! [`Queue`]: its construction, clones and connections.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::{OnceCell, broadcast, watch};
 
 use crate::config::connection_string::ConnectionString;
-use crate::config::{Config, QueueConfig, WorkerConfig};
+use crate::config::{Config, KindConfig, QueueConfig, WorkerConfig};
 use crate::connection::{Connector, Lent, Session, SessionPool};
 use crate::error::Error;
 use crate::id::{Fence, JobId};
@@ -79,6 +80,7 @@ pub struct Queue {
     checked: Arc<OnceCell<()>>,
     /// The settings of the queue's workers.
     worker_config: Arc<WorkerConfig>,
+    kinds: Arc<BTreeMap<String, KindConfig>>,
     exporter: Option<Arc<Exporter>>,
     /// Changes when ready jobs were enqueued, so that the workers of this process claim immediately.
     pub(crate) enqueued: watch::Sender<()>,
@@ -101,7 +103,7 @@ impl fmt::Debug for Queue {
 impl Queue {
     /// Creates a queue from its settings and connects once, to check that it can. It does not check whether readpast is
     /// installed; [`verify`](crate::admin::Admin::verify) does. The queue's workers use the settings of
-    /// `config.worker`.
+    /// `config.worker` and `config.kinds`.
     ///
     /// If `metrics.listen` is set, the queue's metrics are collected from this call on. They are served once a worker
     /// starts or [`serve_metrics`](Queue::serve_metrics) is called.
@@ -129,6 +131,7 @@ impl Queue {
             connector,
             checked: Arc::default(),
             worker_config: Arc::new(config.worker.clone()),
+            kinds: Arc::new(config.kinds.clone()),
             exporter,
             enqueued: watch::Sender::new(()),
             cancelled: broadcast::Sender::new(CANCEL_CALLS_KEPT),
@@ -239,6 +242,11 @@ impl Queue {
 
     pub(crate) fn worker_config(&self) -> &WorkerConfig {
         &self.worker_config
+    }
+
+    /// The configured options of kinds.
+    pub(crate) fn kinds(&self) -> &BTreeMap<String, KindConfig> {
+        &self.kinds
     }
 
     pub(crate) fn connector(&self) -> Arc<Connector> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tracing::Instrument;
 
-use crate::config::{WorkerConfig, check_range, refused};
+use crate::config::{WorkerConfig, check_kinds, check_range, refused};
 use crate::error::Error;
 use crate::handler::Handlers;
 use crate::job::{Job, Outcome};
@@ -226,6 +226,8 @@ impl WorkerBuilder {
         config.validate()?;
         config.check_timeouts(queue.connector().timeouts())?;
         check_range("weight", weight, 1..=1_000)?;
+        check_kinds(queue.kinds())?;
+        code.handlers.complete_needs(queue.kinds());
         code.handlers.check(&config)?;
         // If a batch could never be full, each call would wait for more jobs.
         for jobs in [&mut config.batch_size, &mut config.buffer, &mut config.finish_batch_size] {
@@ -241,6 +243,11 @@ impl WorkerBuilder {
         };
         let span = tracing::info_span!("worker", queue = queue.name(), worker = %config.worker_name());
         let state = Arc::new(WorkerState::new(&queue, config, pool.threads(), weight));
+        let min_free = state.config.resources.min_free_memory;
+        if !min_free.is_zero() && state.memory.free().is_none() {
+            let allowed = "0 on this system, which does not tell how much memory is free";
+            return Err(refused("worker.resources.min_free_memory", min_free, allowed));
+        }
         queue.serve_metrics().await?;
         let io = IoThread::start()?;
         let runtime = io.runtime().clone();

@@ -124,9 +124,7 @@ impl Worker {
         if state.config.recycle_above > 0 {
             stages.spawn(shutdown::stop_when_large(state.clone()));
         }
-        if executor.has_kind_limits() {
-            stages.spawn(executor.clone().keep_putting_off());
-        }
+        stages.spawn(executor.clone().keep_putting_off());
         stages.spawn(executor.overdue().keep_reporting(state.clone()));
         stages.prefetch.spawn(prefetcher.run().in_current_span());
 

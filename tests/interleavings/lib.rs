@@ -5,6 +5,8 @@
 
 pub mod queue;
 mod sync_primitives;
+#[path = "../../src/handler/turn_bookings.rs"]
+mod turn_bookings;
 pub mod worker;
 
 #[allow(dead_code, reason = "no test of the model fails by it")]
@@ -17,6 +19,8 @@ mod error {
 
 #[allow(dead_code, reason = "the model has no limits of kinds")]
 mod handler {
+    pub(crate) use crate::turn_bookings::{HOLD, TurnBookings};
+
     pub(crate) trait Threads {
         fn any_is_free(&self) -> bool;
         fn wake(self: std::sync::Arc<Self>);

@@ -34,6 +34,16 @@ fn no_job_waits_while_no_slot_of_the_pool_runs() {
 }
 
 #[test]
+fn jobs_that_need_several_threads_get_no_more_than_there_are_and_no_job_waits_for_ever() {
+    shuttle::check_random(|| worker::needs(worker::NEVER), ORDERS / 4);
+}
+
+#[test]
+fn threads_that_are_kept_for_a_job_are_given_to_it_and_then_to_others() {
+    shuttle::check_random(|| worker::needs(worker::AT_ONCE), ORDERS / 4);
+}
+
+#[test]
 fn an_urgent_job_goes_with_a_batch_that_waits_for_no_clock() {
     shuttle::check_random(worker::urgent_jobs, ORDERS);
 }

@@ -40,7 +40,7 @@ pub fn shares_of_time(threads: usize, queues: &[Share], time: Duration) -> Vec<f
     let mut now = begun;
     while now < begun + time {
         while running.len() < threads {
-            let (Some((next, charge)), _) = members.begin_turn(now) else { break };
+            let (Some((next, charge)), _) = members.begin_turn(usize::MAX, now) else { break };
             let queue = jobs.iter().position(|jobs| Arc::ptr_eq(jobs, &next)).expect("one of them");
             spent[queue] += queues[queue].job;
             running.push((now + queues[queue].job, queue, charge));

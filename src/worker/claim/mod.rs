@@ -1,6 +1,7 @@
 //! The first stage: claims as many jobs as are wanted in memory.
 
 mod demand;
+mod fetched;
 mod freed_places;
 mod lost_answers;
 mod prefetcher;

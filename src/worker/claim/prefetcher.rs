@@ -17,13 +17,14 @@ use crate::connection::Session;
 use crate::error::Error;
 use crate::handler::JobError;
 use crate::job::{Delivery, Job};
-use crate::procedures::worker::{ClaimAnswer, ClaimEnd, ClaimLimit, ClaimRequest, UnreadableJob, Withheld};
+use crate::procedures::worker::{ClaimAnswer, ClaimEnd, ClaimRequest, UnreadableJob, Withheld};
 use crate::time::Pauses;
 use crate::worker::lease::{Behind, Claimed, HeldJob, Lease, Registration};
 use crate::worker::run::{Executor, Load};
 use crate::worker::state::{Bottleneck, CallSize, Phase, WorkerState};
 
 use super::demand::Demand;
+use super::fetched::Fetched;
 use super::lost_answers::LostAnswers;
 use super::put_off_budget::PutOffBudget;
 use super::suspects::{CrashSuspects, UndeliverablePayload};
@@ -61,31 +62,6 @@ pub(in crate::worker) struct Prefetcher {
     empty: Pauses,
     failed: Pauses,
     failures: u32,
-}
-
-/// A claim that returned.
-struct Fetched {
-    jobs: Vec<Claimed>,
-    withheld: Option<Withheld>,
-    /// Whether a job that must run alone is waiting.
-    alone_waits: bool,
-    /// The limit of the queue that kept jobs back, if any.
-    limited: Option<ClaimLimit>,
-    took: Duration,
-}
-
-impl Fetched {
-    /// How many jobs SQL Server returned, kept or not.
-    fn jobs_sent(&self) -> usize {
-        // A job of an at_most_once queue has no row to be released to.
-        let withheld = self.withheld.as_ref().map_or(0, |withheld| withheld.jobs.len().max(1));
-        self.jobs.iter().map(Claimed::jobs).sum::<usize>() + withheld
-    }
-
-    /// Returns whether there may be more jobs to claim behind a job whose payload was withheld.
-    fn fills_beside_withheld(&self, room: usize) -> bool {
-        !self.jobs.is_empty() && self.jobs.iter().map(Claimed::jobs).sum::<usize>() + 1 >= room
-    }
 }
 
 impl Prefetcher {
@@ -132,7 +108,7 @@ impl Prefetcher {
             }
             let pause = self.put_offs.wait(state.tally.put_off_jobs(), state.tally.run_times().jobs, Instant::now());
             if !pause.is_zero() {
-                state.limited_by.begin(Bottleneck::Idle);
+                state.limited_by.begin(self.limit_of_short_claims());
                 state.stop.pause(pause).await;
                 continue;
             }
@@ -224,7 +200,7 @@ impl Prefetcher {
         let with_run = |(job, held): (Job, HeldJob)| {
             let run = behind.remove(&job.id());
             let behind = run.map(|jobs| Box::new(Behind::new(hold(jobs))));
-            Claimed { job, held, claimed_at, permit: None, behind }
+            Claimed { job, held, claimed_at, permit: None, grant: None, behind }
         };
         let jobs = hold(jobs).map(with_run).collect();
         Ok(Some(Fetched { jobs, withheld, alone_waits, limited, took: claimed_at - asked_at }))
@@ -238,7 +214,7 @@ impl Prefetcher {
         let Fetched { jobs, withheld, alone_waits, limited, took } = answer;
         let claimed = jobs.iter().map(Claimed::jobs).sum();
         arrivals.set_limited(limited);
-        let too_few = if limited.is_some() { Bottleneck::QueueLimit } else { Bottleneck::Idle };
+        let too_few = if limited.is_some() { Bottleneck::QueueLimit } else { self.limit_of_short_claims() };
         self.alone.answered(alone_waits, held_nothing && claimed > 0, config.lease);
         let now = Instant::now();
         self.demand.claimed(took, now);
@@ -355,6 +331,9 @@ impl Prefetcher {
 
     /// Returns how many jobs to claim now, or 0 to claim nothing until something changes.
     fn room(&mut self) -> usize {
+        if self.executor.is_short_of_memory() {
+            return 0;
+        }
         let WorkerState { in_flight, tally, .. } = &*self.state;
         let (run_times, now) = (tally.run_times(), Instant::now());
         if in_flight.jobs() == 0 {
@@ -375,11 +354,15 @@ impl Prefetcher {
         run_length.jobs().min(fit / 2).max(1)
     }
 
-    /// Returns how many threads run no job.
+    /// Returns how many threads could start a job that they do not have.
     fn idle_threads(&self, load: &Load) -> usize {
+        if load.keeps_free || self.executor.is_short_of_memory() {
+            return 0;
+        }
         // The worker's own jobs are counted exactly; a turn ends a little after its last job.
         let own = self.state.in_flight.running();
-        self.state.threads.saturating_sub(if load.is_shared { load.turns.max(own) } else { own })
+        let in_use = if load.is_shared { load.in_use.all().max(own) } else { own + load.in_use.taken };
+        self.state.threads.saturating_sub(in_use)
     }
 
     /// Returns how many threads must have a job, in addition to the jobs claimed ahead.
@@ -391,6 +374,9 @@ impl Prefetcher {
 
     /// Returns the bottleneck if threads are idle while there is no capacity.
     fn limit_without_room(&self) -> Bottleneck {
+        if self.executor.is_short_of_memory() {
+            return Bottleneck::Memory;
+        }
         let WorkerState { config, in_flight, .. } = &*self.state;
         let is_full = self.demand.jobs_that_fit(in_flight, Instant::now()) == 0;
         let holds_no_more = is_full || in_flight.jobs() >= config.max_in_flight;
@@ -400,6 +386,15 @@ impl Prefetcher {
         } else {
             Bottleneck::Busy
         }
+    }
+
+    /// Returns the bottleneck if threads are idle because claims find no jobs that can start.
+    fn limit_of_short_claims(&self) -> Bottleneck {
+        let in_use = self.executor.load().in_use;
+        if in_use.taken > 0 && in_use.all() >= self.state.threads {
+            return Bottleneck::Busy; // with jobs that need several threads
+        }
+        if self.executor.waits_for_resources() { Bottleneck::Resources } else { Bottleneck::Idle }
     }
 
     /// Returns the bottleneck if threads are idle while a claim is in progress.
@@ -488,31 +483,5 @@ impl Prefetcher {
             }
         }
         self.watcher.end();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::id::{Fence, JobId};
-
-    fn withheld(jobs: Vec<(JobId, Fence)>) -> Fetched {
-        let withheld = Some(Withheld { bytes: 1 << 30, jobs });
-        Fetched { jobs: Vec::new(), withheld, alone_waits: false, limited: None, took: Duration::ZERO }
-    }
-
-    #[test]
-    fn a_claim_limit_of_one_grows_though_the_first_payload_is_withheld() {
-        for jobs in [vec![(JobId(1), Fence(1))], Vec::new()] {
-            let mut limit = CallSize::new(500);
-            limit.timed_out(1);
-            limit.answered(withheld(jobs).jobs_sent());
-            assert_eq!(limit.jobs(), 2);
-        }
-    }
-
-    #[test]
-    fn an_answer_with_nothing_but_the_first_does_not_say_that_more_may_pass_it() {
-        assert!(!withheld(vec![(JobId(1), Fence(1))]).fills_beside_withheld(1), "it would be asked for at once again");
     }
 }

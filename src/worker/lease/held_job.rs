@@ -18,6 +18,12 @@ use crate::worker::state::{InFlight, Stage};
 use super::group_run::Behind;
 use super::registration::Registration;
 
+/// What a job has of its worker's resources. It is returned on drop.
+pub(in crate::worker) trait Grant: Send + Sync {
+    /// Records the start of the job.
+    fn starts(&mut self);
+}
+
 /// A job in memory, as the prefetcher passes it on.
 pub(in crate::worker) struct Claimed {
     pub(in crate::worker) job: Job,
@@ -25,6 +31,8 @@ pub(in crate::worker) struct Claimed {
     pub(in crate::worker) claimed_at: Instant,
     /// The permit, if the job's kind has a limit.
     pub(in crate::worker) permit: Option<Permit>,
+    /// What the job has of the worker's resources, if it needs any and they were free.
+    pub(in crate::worker) grant: Option<Box<dyn Grant>>,
     /// The rest of its run, if the job belongs to one.
     pub(in crate::worker) behind: Option<Box<Behind>>,
 }
@@ -113,7 +121,7 @@ impl HeldJob {
         self.moves_to(Stage::Unstarted);
     }
 
-    /// Moves the job to the stage in which it waits for others of its kind.
+    /// Moves the job to the stage in which it waits for others of its kind or for resources.
     pub(in crate::worker) fn parked(&mut self) {
         self.moves_to(Stage::Parked);
     }

@@ -10,7 +10,7 @@ mod validity;
 
 pub(super) use election::Election;
 pub(super) use group_run::{Behind, GroupRun};
-pub(super) use held_job::{Claimed, HeldJob};
+pub(super) use held_job::{Claimed, Grant, HeldJob};
 pub(super) use lease_keeper::{Lease, LeaseKeeper};
 pub(super) use registration::Registration;
 pub(super) use validity::LeaseValidity;

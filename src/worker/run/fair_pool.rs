@@ -9,6 +9,9 @@
 //! soon steal the pieces of a handler that uses `par_iter`. No thread ever waits for a channel: the end of a slot and
 //! the arrival of a job call [`FairPool::pump`], and there is no other scheduling.
 //!
+//! A job may need several threads ([`threads_in_use`](crate::worker::run::threads_in_use)). While it runs, no turn begins
+//! on the further ones, so that they are free for the pieces of its rayon calls.
+//!
 //! If several workers share the threads, [`worker_turns`](crate::worker::run::worker_turns) decides whose turn it is.
 //!
 //! While a thread waits in a handler's `par_iter` for a piece, it takes other tasks from the pool. If such a task is a
@@ -25,9 +28,10 @@ use tokio::sync::Notify;
 
 use crate::error::Error;
 use crate::handler::Threads;
-use crate::sync_primitives::{AtomicUsize, Mutex, Ordering, ThreadPool, ThreadPoolBuilder, thread_local};
+use crate::sync_primitives::{AtomicU64, AtomicUsize, Mutex, Ordering, ThreadPool, ThreadPoolBuilder, thread_local};
 
-use super::worker_turns::{Charge, Jobs, Member, MemberId, SLICE, WorkerTurns};
+use super::threads_in_use::{InUse, ThreadsInUse};
+use super::worker_turns::{Charge, Jobs, Member, MemberId, Reservation, SLICE, WorkerTurns};
 
 /// The most jobs on one thread's stack: one that runs, and one that waits in rayon for its pieces.
 const MAX_DEPTH: u32 = 2;
@@ -36,14 +40,20 @@ const MAX_DEPTH: u32 = 2;
 /// second, and there are at most a thousand wake-ups per second.
 const PUMP_AGAIN: Duration = Duration::from_millis(1);
 
+/// The position of a worker's id in [`FairPool::reserved`].
+const RESERVED: u32 = 32;
+
 /// A rayon pool and the workers that use it.
 pub(in crate::worker) struct FairPool {
     threads: Arc<ThreadPool>,
     /// The maximum number of slots.
     most: AtomicUsize,
     used: AtomicUsize,
-    /// How many turns are running, of all workers.
-    turns: AtomicUsize,
+    /// The threads that turns and jobs of all workers use.
+    in_use: ThreadsInUse,
+    /// The threads that are kept for the job of one worker: the worker's id, and below it their number. Written under the
+    /// lock of `members`, after each look.
+    reserved: AtomicU64,
     members: Mutex<WorkerTurns>,
     given_back: Notify,
 }
@@ -84,12 +94,14 @@ impl FairPool {
         pool
     }
 
-    fn new(threads: Arc<ThreadPool>) -> FairPool {
+    /// Creates the pool with these threads.
+    pub(super) fn new(threads: Arc<ThreadPool>) -> FairPool {
         FairPool {
             threads,
             most: AtomicUsize::new(0),
             used: AtomicUsize::new(0),
-            turns: AtomicUsize::new(0),
+            in_use: ThreadsInUse::new(),
+            reserved: AtomicU64::new(0),
             members: Mutex::default(),
             given_back: Notify::new(),
         }
@@ -109,10 +121,16 @@ impl FairPool {
 
     /// Fills free slots, as far as there are jobs for them. Called whenever a slot or a job may have become available.
     pub(in crate::worker) fn pump(self: &Arc<FairPool>) {
-        let look = self.members.lock().look(Instant::now());
+        let (look, room) = {
+            let mut members = self.members.lock();
+            let look = members.look(Instant::now());
+            self.publish(members.reserved);
+            (look, self.room(members.reserved))
+        };
         let waiting: usize = look.iter().map(|(_, waiting)| waiting).sum();
         let_go(look.into_iter().map(|(jobs, _)| jobs));
-        for _ in 0..waiting {
+        // Without the limit, slots without a thread for a turn would end and start others without end.
+        for _ in 0..waiting.min(room) {
             let most = self.most.load(Ordering::Acquire);
             let reserve = |used| (used < most).then_some(used + 1);
             if self.used.fetch_update(Ordering::AcqRel, Ordering::Acquire, reserve).is_err() {
@@ -121,6 +139,44 @@ impl FairPool {
             let slot = Slot { pool: self.clone(), pumps: true };
             self.threads.spawn_fifo(move || slot.run());
         }
+    }
+
+    /// How many turns could begin now.
+    fn room(&self, reserved: Option<Reservation>) -> usize {
+        let in_use = self.in_use.now();
+        match reserved {
+            Some(reserved) => usize::from(in_use.all() + reserved.threads <= self.threads()),
+            None => in_use.room(self.threads()),
+        }
+    }
+
+    fn publish(&self, reserved: Option<Reservation>) {
+        let packed = reserved.map_or(0, |reserved| reserved.member.low() << RESERVED | reserved.threads as u64);
+        if self.reserved.load(Ordering::Relaxed) != packed {
+            self.reserved.store(packed, Ordering::SeqCst);
+        }
+    }
+
+    /// The threads in use.
+    pub(in crate::worker) fn in_use(&self) -> InUse {
+        self.in_use.now()
+    }
+
+    /// Takes `more` threads for a job of `member` whose turn is running, if so many are free and `spare` besides. Threads
+    /// that are kept for another worker are not free. If it succeeds, the caller must [`charge`](Self::charge) them.
+    /// Never waits.
+    pub(in crate::worker) fn take(&self, member: MemberId, more: usize, spare: usize) -> bool {
+        let reserved = self.reserved.load(Ordering::SeqCst);
+        let kept = reserved & ((1 << RESERVED) - 1);
+        let of_others = if reserved >> RESERVED == member.low() { 0 } else { kept as usize };
+        self.in_use.take(more, spare.max(of_others), self.threads())
+    }
+
+    /// Charges a worker for threads that one of its jobs has just taken, until the value is dropped.
+    pub(in crate::worker) fn charge(self: &Arc<FairPool>, member: MemberId, more: usize) -> FurtherThreads {
+        let charges = self.members.lock().charge(member, more, Instant::now());
+        self.pump(); // if the threads were kept for the job, others may use the rest now
+        FurtherThreads { pool: self.clone(), threads: more, charges }
     }
 
     /// Pumps again a moment after slots were returned unused; never returns.
@@ -145,7 +201,8 @@ impl FairPool {
         let taken: usize = others().map(|member| member.running.len()).sum();
         Load {
             is_shared: others().next().is_some(),
-            turns: self.turns.load(Ordering::Acquire),
+            in_use: self.in_use.now(),
+            keeps_free: members.reserved.is_some(),
             share,
             usable: share.max(self.threads().saturating_sub(taken)),
         }
@@ -154,7 +211,7 @@ impl FairPool {
 
 impl Threads for FairPool {
     fn any_is_free(&self) -> bool {
-        self.turns.load(Ordering::Acquire) < self.threads()
+        self.in_use.now().all() < self.threads()
     }
 
     fn wake(self: Arc<FairPool>) {
@@ -166,8 +223,10 @@ impl Threads for FairPool {
 pub(in crate::worker) struct Load {
     /// Several workers share the pool.
     pub(in crate::worker) is_shared: bool,
-    /// How many turns are running, of all workers.
-    pub(in crate::worker) turns: usize,
+    /// The threads that all workers use.
+    pub(in crate::worker) in_use: InUse,
+    /// Whether threads are kept free for a job that needs several.
+    pub(in crate::worker) keeps_free: bool,
     /// This worker's share of the threads, beside the other workers that have jobs.
     pub(in crate::worker) share: usize,
     /// How many threads the worker may use: its share, or more if the others leave theirs unused.
@@ -188,6 +247,12 @@ impl Drop for Signal<'_> {
         self.0.notify_one();
     }
 }
+
+/// The jobs whose turn it is, and their turn.
+type Begun<'a> = (Arc<dyn Jobs>, Turn<'a>);
+
+/// Jobs to drop once the pool's lock is released.
+type ToDrop = Vec<Arc<dyn Jobs>>;
 
 /// Drops jobs, which may be the last part of a stopped worker. This may run code of the program's tracing subscriber
 /// and metrics recorder. It must not be called under the pool's lock, which that code could try to take again, and it
@@ -212,9 +277,7 @@ impl Slot {
             return;
         };
         let begun_at = Instant::now();
-        let (next, others) = self.pool.members.lock().begin_turn(begun_at);
-        // Settled when it is dropped.
-        let next = next.map(|(jobs, charge)| (jobs, Turn::begin(&self.pool, charge)));
+        let (next, others) = Turn::begin(&self.pool, begun_at);
         let_go(others);
         let Some((jobs, _turn)) = next else { return };
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| jobs.run(begun_at + SLICE))) {
@@ -264,182 +327,51 @@ struct Turn<'a> {
 }
 
 impl<'a> Turn<'a> {
-    fn begin(pool: &'a FairPool, charge: Charge) -> Turn<'a> {
-        pool.turns.fetch_add(1, Ordering::AcqRel);
-        Turn { pool, charge }
+    /// Begins the turn of the jobs whose turn it is, if a thread is free for it, and returns the jobs to drop.
+    fn begin(pool: &'a FairPool, begun_at: Instant) -> (Option<Begun<'a>>, ToDrop) {
+        let mut members = pool.members.lock();
+        let in_use = pool.in_use.now();
+        if in_use.room(pool.threads()) == 0 {
+            return (None, Vec::new()); // the end of a turn or of a job pumps
+        }
+        // The jobs tell what could start before this turn counts.
+        let (next, mut others) = members.begin_turn(pool.threads().saturating_sub(in_use.all()), begun_at);
+        pool.publish(members.reserved);
+        let Some((jobs, charge)) = next else { return (None, others) };
+        if !pool.in_use.begin_turn(pool.threads()) {
+            members.cancel_turn(charge); // a job has just taken the last threads
+            others.push(jobs);
+            return (None, others);
+        }
+        (Some((jobs, Turn { pool, charge })), others)
     }
 }
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        self.pool.turns.fetch_sub(1, Ordering::AcqRel);
+        self.pool.in_use.end_turn();
         self.pool.members.lock().end_turn(self.charge, Instant::now());
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::any::Any;
+/// The threads of a running job besides the one that runs its handler. They are returned on drop.
+pub(in crate::worker) struct FurtherThreads {
+    pool: Arc<FairPool>,
+    threads: usize,
+    charges: Vec<Charge>,
+}
 
-    use super::*;
-
-    #[derive(Default)]
-    struct Queued(AtomicUsize);
-
-    impl Queued {
-        fn set(&self, waiting: usize) {
-            self.0.store(waiting, Ordering::Release);
-        }
-    }
-
-    impl Jobs for Queued {
-        fn waiting(&self) -> usize {
-            self.0.load(Ordering::Acquire)
-        }
-
-        fn run(&self, _: Instant) {}
-
-        fn panicked(&self, _: Box<dyn Any + Send>) {}
-    }
-
-    #[test]
-    fn there_are_only_so_many_slots_however_many_jobs_wait() {
-        let pool = FairPool::own(1, None).unwrap();
-        let (open, gate) = std::sync::mpsc::channel::<()>();
-        pool.threads.spawn(move || {
-            let _ = gate.recv();
-        });
-        let jobs = Arc::new(Queued(AtomicUsize::new(1_000)));
-        let weak: Weak<Queued> = Arc::downgrade(&jobs);
-        pool.join(weak, 1, 2);
-        pool.pump();
-        pool.pump();
-        assert_eq!(pool.used.load(Ordering::Acquire), 3, "one for the thread, and two more");
-        jobs.set(0);
-        drop(open);
-    }
-
-    #[test]
-    fn a_slot_that_is_given_back_is_free_when_it_is_told() {
-        let pool = FairPool::own(1, None).unwrap();
-        pool.used.store(1, Ordering::Release);
-        DEPTH.set(MAX_DEPTH);
-        Slot { pool: pool.clone(), pumps: true }.run();
-        DEPTH.set(0);
-        assert_eq!(pool.used.load(Ordering::Acquire), 0);
-        assert!(is_ready(pool.given_back.notified()), "it was told");
-    }
-
-    #[test]
-    fn a_share_is_all_threads_for_one_alone_and_never_none() {
-        assert_eq!(fair_share(8, 3.0, 0.0), 8, "no other has jobs");
-        assert_eq!(fair_share(8, 3.0, 1.0), 6);
-        assert_eq!(fair_share(2, 1.0, 1_000.0), 1);
-    }
-
-    #[test]
-    fn only_others_that_have_jobs_lessen_a_share() {
-        let pool = FairPool::own(8, None).unwrap();
-        let [own, other] = [(); 2].map(|()| Arc::new(Queued::default()));
-        let ids = [(&own, 1), (&other, 3)].map(|(jobs, weight)| {
-            let weak: Weak<Queued> = Arc::downgrade(jobs);
-            pool.join(weak, weight, 0)
-        });
-        let shares = || {
-            pool.members.lock().look(Instant::now());
-            ids.map(|id| pool.load(id)).map(|load| (load.share, load.usable))
-        };
-        assert_eq!(shares(), [(8, 8), (8, 8)]);
-        other.set(1);
-        assert_eq!(shares(), [(2, 8), (8, 8)], "whether it has jobs itself or not");
-        for _ in 0..7 {
-            assert!(pool.members.lock().begin_turn(Instant::now()).0.is_some());
-        }
-        assert_eq!(shares(), [(2, 2), (8, 8)], "the other has taken all but one");
-        own.set(1);
-        assert_eq!(shares(), [(2, 2), (6, 8)]);
-    }
-
-    /// Jobs that all panic.
-    struct Defective {
-        left: AtomicUsize,
-        panics: AtomicUsize,
-    }
-
-    impl Jobs for Defective {
-        fn waiting(&self) -> usize {
-            self.left.load(Ordering::Acquire)
-        }
-
-        fn run(&self, _: Instant) {
-            let took = |left: usize| left.checked_sub(1);
-            assert!(self.left.fetch_update(Ordering::AcqRel, Ordering::Acquire, took).is_err(), "a defect");
-        }
-
-        fn panicked(&self, _: Box<dyn Any + Send>) {
-            self.panics.fetch_add(1, Ordering::AcqRel);
-            panic!("that cannot even be told");
-        }
-    }
-
-    #[test]
-    fn panics_cost_no_slot_no_turn_and_no_depth() {
-        let pool = FairPool::own(1, None).unwrap();
-        let jobs = Arc::new(Defective { left: AtomicUsize::new(20), panics: AtomicUsize::new(0) });
-        let weak: Weak<Defective> = Arc::downgrade(&jobs);
-        let id = pool.join(weak, 1, 1);
-        pool.pump();
-        let give_up = Instant::now() + Duration::from_secs(30);
-        while jobs.panics.load(Ordering::Acquire) < 20 || pool.used.load(Ordering::Acquire) > 0 {
-            assert!(Instant::now() < give_up, "after {:?} of 20 no slot is left", jobs.panics);
-            std::thread::yield_now();
-        }
-        assert_eq!(pool.load(id).turns, 0);
-    }
-
-    #[test]
-    fn a_worker_that_ends_passes_the_signal_on() {
-        let pool = FairPool::own(1, None).unwrap();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        runtime.block_on(async {
-            pool.given_back.notify_one();
-            let mut ending = Box::pin(pool.clone().keep_pumping());
-            assert!(!is_ready(ending.as_mut()), "it sleeps");
-            drop(ending);
-        });
-        assert!(is_ready(pool.given_back.notified()), "another worker gets it");
-    }
-
-    fn is_ready<T>(future: impl Future<Output = T>) -> bool {
-        let future = std::pin::pin!(future);
-        future.poll(&mut std::task::Context::from_waker(std::task::Waker::noop())).is_ready()
-    }
-
-    #[test]
-    fn the_last_of_a_worker_is_not_dropped_under_the_lock() {
-        struct Last(Arc<FairPool>, Arc<AtomicUsize>, Mutex<Option<Arc<Last>>>);
-        impl Jobs for Last {
-            fn waiting(&self) -> usize {
-                drop(self.2.lock().take()); // as if the worker stopped just now
-                1
-            }
-            fn run(&self, _: Instant) {}
-            fn panicked(&self, _: Box<dyn Any + Send>) {}
-        }
-        impl Drop for Last {
-            fn drop(&mut self) {
-                self.1.store(if self.0.members.try_lock().is_some() { 1 } else { 2 }, Ordering::Release);
-                panic!("a handler's own");
-            }
-        }
-        let (pool, dropped) = (FairPool::own(1, None).unwrap(), Arc::new(AtomicUsize::new(0)));
-        let last = Arc::new(Last(pool.clone(), dropped.clone(), Mutex::new(None)));
-        *last.2.lock() = Some(last.clone());
-        let weak: Weak<Last> = Arc::downgrade(&last);
-        pool.join(weak, 1, 0);
-        pool.most.store(0, Ordering::Release); // no slot
-        drop(last);
-        pool.pump();
-        assert_eq!(dropped.load(Ordering::Acquire), 1, "once, and the lock was free");
+impl Drop for FurtherThreads {
+    fn drop(&mut self) {
+        self.pool.in_use.give_back(self.threads);
+        let ended_at = Instant::now();
+        let mut members = self.pool.members.lock();
+        self.charges.drain(..).for_each(|charge| members.end_turn(charge, ended_at));
+        drop(members);
+        self.pool.pump();
     }
 }
+
+#[cfg(test)]
+#[path = "fair_pool_tests.rs"]
+mod tests;

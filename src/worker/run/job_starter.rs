@@ -7,18 +7,20 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
 
-use crate::handler::{Context, RunResult, SharedByRuns, UnknownKinds};
+use crate::handler::{Context, ForOtherWorkers, RunResult, SharedByRuns};
 use crate::job::{Job, Outcome, Usage};
 use crate::metrics::KindMetrics;
 use crate::procedures::worker::Finish;
 use crate::worker::finish::{Ended, FinishSender, Ran};
-use crate::worker::lease::{Behind, Claimed, HeldJob, LeaseValidity};
+use crate::worker::lease::{Behind, Claimed, Grant, HeldJob, LeaseValidity};
 use crate::worker::state::{Started, WorkerState};
 
+use super::admission::{Admission, Resources, TooLarge};
 use super::cpu_clock;
 use super::dropped_elsewhere::DroppedElsewhere;
 use super::handlers_and_hooks::HandlersAndHooks;
-use super::kind_limits::{Admission, KindLimits};
+use super::kind_limits::KindLimits;
+use super::ledger::Need;
 use super::overdue::Overdue;
 use super::worker_turns::Jobs;
 
@@ -41,7 +43,8 @@ pub(super) struct JobStarter {
     /// The metrics of each handler's kind, in the order of the handlers.
     pub(super) kind_metrics: Arc<[KindMetrics]>,
     pub(super) kind_limits: KindLimits,
-    pub(super) unknown_kinds: UnknownKinds,
+    pub(super) resources: Arc<Resources>,
+    pub(super) for_other_workers: ForOtherWorkers,
     pub(super) finisher: FinishSender,
     /// The worker's span, the parent of each job's span.
     pub(super) span: tracing::Span,
@@ -49,7 +52,11 @@ pub(super) struct JobStarter {
 
 impl Jobs for JobStarter {
     fn waiting(&self) -> usize {
-        if self.may_start() { self.kind_limits.ready() + self.waiting.len() } else { 0 }
+        if self.may_start() { self.resources.ready() + self.kind_limits.ready() + self.waiting.len() } else { 0 }
+    }
+
+    fn reserved_threads(&self) -> Option<(usize, Instant)> {
+        self.resources.reserved_threads()
     }
 
     fn run(&self, slice_end: Instant) {
@@ -71,24 +78,27 @@ impl Jobs for JobStarter {
 
 impl JobStarter {
     /// Whether jobs may leave the channel. They may not while the lease is in doubt, because they may already be
-    /// running elsewhere, and not while too many bytes are held. After [`Executor::close`], only jobs without a row
+    /// running elsewhere, and not while too many bytes are held or the machine is short of memory. After [`Executor::close`], only jobs without a row
     /// still run, because they depend on no lease, and their outputs are not sent.
     fn may_start(&self) -> bool {
         let WorkerState { in_flight, config, .. } = &*self.state;
         self.closed.load(Ordering::Acquire)
-            || (!self.lease.is_in_doubt() && in_flight.may_start(config.max_in_flight_bytes))
+            || (!self.lease.is_in_doubt()
+                && !self.resources.is_short_of_memory()
+                && in_flight.may_start(config.max_in_flight_bytes))
     }
 
     /// Takes a job from the channel, and reserves memory for its output.
     fn take(&self) -> Option<(Claimed, Option<Started<'_>>)> {
         let started = if self.closed.load(Ordering::Acquire) {
             None
-        } else if self.lease.is_in_doubt() {
+        } else if self.lease.is_in_doubt() || self.resources.is_short_of_memory() {
             return None;
         } else {
             Some(self.state.in_flight.start(self.state.config.max_in_flight_bytes)?)
         };
-        let claimed = self.kind_limits.next().or_else(|| self.waiting.try_recv().ok())?;
+        let has_waited = self.resources.next().or_else(|| self.kind_limits.next());
+        let claimed = has_waited.or_else(|| self.waiting.try_recv().ok())?;
         Some((claimed, started))
     }
 
@@ -115,7 +125,7 @@ impl JobStarter {
             return Instant::now();
         }
         let Some(handler) = self.code.handlers.find(claimed.job.kind()) else {
-            let outcome = self.span.in_scope(|| self.unknown_kinds.outcome(&claimed.job));
+            let outcome = self.span.in_scope(|| self.for_other_workers.unknown_kind(&claimed.job));
             self.state.tally.unknown_kind();
             // A job without a row, or one that has waited too long, is dead.
             if matches!(outcome, Outcome::Snooze { .. }) {
@@ -127,16 +137,29 @@ impl JobStarter {
         self.start_if_admitted(handler, claimed)
     }
 
-    pub(super) fn start_if_admitted(&self, handler: usize, claimed: Claimed) -> Instant {
-        match self.kind_limits.admit(handler, claimed) {
-            Admission::Starts(claimed) => self.run(handler, claimed),
-            Admission::Waits => {
-                // This job arrived after the waiting jobs were released, so no task would take it out again.
-                if self.closed.load(Ordering::Acquire) {
-                    self.give_back_those_that_wait();
+    pub(super) fn start_if_admitted(&self, handler: usize, mut claimed: Claimed) -> Instant {
+        if claimed.grant.is_none() {
+            match self.need(handler, &claimed.job) {
+                Ok(None) => {}
+                Ok(Some(need)) => match self.resources.admit(handler, need, claimed) {
+                    Admission::Starts(admitted) => claimed = admitted,
+                    Admission::Waits => return self.waits(),
+                    Admission::PutOff(claimed, delay) => {
+                        self.put_off_for_resources(claimed, delay);
+                        return Instant::now();
+                    }
+                },
+                Err(TooLarge) => {
+                    self.put_off_for_another_worker(handler, claimed);
+                    return Instant::now();
                 }
-                Instant::now()
             }
+        }
+        // The grant is returned outside of the lock of the limit.
+        let grant = claimed.grant.take();
+        match self.kind_limits.admit(handler, claimed) {
+            Admission::Starts(claimed) => self.run(handler, claimed, grant),
+            Admission::Waits => self.waits(),
             Admission::PutOff(claimed, delay) => {
                 self.put_off_for_others(claimed, delay);
                 Instant::now()
@@ -144,8 +167,26 @@ impl JobStarter {
         }
     }
 
-    fn run(&self, place: usize, claimed: Claimed) -> Instant {
-        let Claimed { job, mut held, claimed_at, permit, mut behind } = claimed;
+    /// What a job needs of the worker besides one thread, if it needs anything.
+    fn need(&self, handler: usize, job: &Job) -> Result<Option<Need>, TooLarge> {
+        match (job.needs(), self.code.handlers.needs(handler, job.kind())) {
+            (None, None) => Ok(None),
+            (Some(needs), None) | (None, Some(needs)) => self.resources.need(needs),
+            (Some(own), Some(of_kind)) => self.resources.need(&own.over(of_kind)),
+        }
+    }
+
+    /// Called when a job waits for its kind or for resources.
+    fn waits(&self) -> Instant {
+        // If the job arrived after the waiting jobs were released, no task would take it out again.
+        if self.closed.load(Ordering::Acquire) {
+            self.give_back_those_that_wait();
+        }
+        Instant::now()
+    }
+
+    fn run(&self, place: usize, claimed: Claimed, mut grant: Option<Box<dyn Grant>>) -> Instant {
+        let Claimed { job, mut held, claimed_at, permit, mut behind, .. } = claimed;
         let WorkerState { tally, metrics, .. } = &*self.state;
         let (handler, kind_metrics) = (self.code.handlers.get(place), &self.kind_metrics[place]);
         let started_at = Instant::now();
@@ -153,6 +194,9 @@ impl JobStarter {
         metrics.started(buffered);
         tally.started(job.waited() + buffered);
         held.started();
+        if let Some(grant) = &mut grant {
+            grant.starts();
+        }
 
         let watched = self.overdue.watch(&job, place, handler, started_at);
         let deadline = watched.as_ref().map(|watched| watched.deadline);
@@ -162,7 +206,7 @@ impl JobStarter {
         self.code.hooks.start(context.job());
         let RunResult { outcome, panicked, ended_at } = handler.run(&context, &self.span);
         let cpu = cpu_clock::of_run(ended_at - started_at);
-        drop((watched, permit));
+        drop((watched, permit, grant));
         let by_handler = context.was_finishing();
         let (job, reported) = context.into_job();
         self.code.hooks.end(&job, &outcome, ended_at - started_at);
@@ -206,7 +250,9 @@ impl JobStarter {
         self.finisher.send(Ended::Ran(Ran { finish, enqueued_at, by_handler, frees_turn, run, held }));
         match next {
             // Behind the other jobs that wait for a thread.
-            Some((job, held)) => self.wait_for_thread(Claimed { job, held, claimed_at, permit: None, behind }),
+            Some((job, held)) => {
+                self.wait_for_thread(Claimed { job, held, claimed_at, permit: None, grant: None, behind })
+            }
             None => behind.into_iter().for_each(|behind| self.give_back_run(*behind)),
         }
         ended_at
@@ -217,7 +263,8 @@ impl JobStarter {
     }
 
     pub(super) fn give_back_those_that_wait(&self) {
-        self.kind_limits.take_waiting().into_iter().for_each(|claimed| self.give_back(claimed));
+        let waiting = self.resources.take_waiting(Claimed::has_row).into_iter().chain(self.kind_limits.take_waiting());
+        waiting.for_each(|claimed| self.give_back(claimed));
     }
 
     pub(super) fn give_back(&self, claimed: Claimed) {
@@ -245,9 +292,32 @@ impl JobStarter {
         self.put_off(claimed, Outcome::Snooze { delay, error });
     }
 
+    pub(super) fn put_off_for_resources(&self, claimed: Claimed, delay: Duration) {
+        let error = "other jobs were using what the job needs of the worker".to_owned();
+        self.state.metrics.deferred_resources();
+        self.state.tally.waits_for_its_turn(delay);
+        self.put_off(claimed, Outcome::Snooze { delay, error });
+    }
+
+    /// Postpones a job that needs more than this worker has.
+    fn put_off_for_another_worker(&self, handler: usize, claimed: Claimed) {
+        let job = &claimed.job;
+        let of_kind = self.code.handlers.needs(handler, job.kind());
+        let needs = match (job.needs(), of_kind) {
+            (Some(own), Some(of_kind)) => own.over(of_kind),
+            (own, of_kind) => own.or(of_kind).cloned().unwrap_or_default(),
+        };
+        let has = self.resources.has();
+        let outcome = self.span.in_scope(|| self.for_other_workers.needs_too_much(job, &needs, has));
+        if matches!(outcome, Outcome::Snooze { .. }) {
+            self.state.metrics.deferred_too_large();
+        }
+        self.put_off(claimed, outcome);
+    }
+
     /// Finishes a job that this worker does not run now, with an outcome that postpones it or makes it dead.
     fn put_off(&self, claimed: Claimed, outcome: Outcome) {
-        let Claimed { job, mut held, claimed_at, permit, behind } = claimed;
+        let Claimed { job, mut held, claimed_at, permit, behind, .. } = claimed;
         self.state.tally.put_off();
         let (job_id, fence, attempt) = (job.id(), job.fence(), job.attempt());
         let frees_turn = job.group_key().is_some();

@@ -22,6 +22,8 @@ use parking_lot::Mutex;
 use crate::handler::{Line, Permit, SharedLimit, Threads, WaiterId};
 use crate::worker::lease::Claimed;
 
+use super::admission::Admission;
+
 /// The limits, by handler; `None` means that there is no limit.
 pub(in crate::worker) struct KindLimits(Vec<Option<KindLimit>>);
 
@@ -31,13 +33,6 @@ struct KindLimit {
     /// The waiting jobs, each with the time since when it has waited, the longest wait first. Changed only under the
     /// lock of the line, which counts these jobs.
     waiting: Mutex<VecDeque<(Instant, Claimed)>>,
-}
-
-/// The decision about a job that is about to start.
-pub(in crate::worker) enum Admission {
-    Starts(Claimed),
-    Waits,
-    PutOff(Claimed, Duration),
 }
 
 impl KindLimits {
@@ -99,11 +94,6 @@ impl KindLimits {
             }
             Admission::PutOff(claimed, line.book(kind.waiter, now))
         })
-    }
-
-    /// Returns whether no kind has a limit.
-    pub(in crate::worker) fn are_none(&self) -> bool {
-        self.0.is_empty()
     }
 
     /// Removes the jobs that have waited much longer than was expected when they arrived, each with the delay until its
@@ -185,7 +175,9 @@ mod tests {
         let job = || Job { fence, ..Job::for_test(NewJob::text("")) };
         let held = HeldJob::claimed(&registration, &state.in_flight, (0..count).map(|_| job()).collect());
         let claimed_at = Instant::now();
-        held.into_iter().map(|(job, held)| Claimed { job, held, claimed_at, permit: None, behind: None }).collect()
+        held.into_iter()
+            .map(|(job, held)| Claimed { job, held, claimed_at, permit: None, grant: None, behind: None })
+            .collect()
     }
 
     fn on_own_pool(places: &Arc<SharedLimit>) -> KindLimits {

@@ -1,5 +1,6 @@
 //! The second stage: runs claimed jobs on the pool.
 
+mod admission;
 mod cpu_clock;
 mod dropped_elsewhere;
 mod executor;
@@ -7,7 +8,9 @@ mod fair_pool;
 mod handlers_and_hooks;
 mod job_starter;
 mod kind_limits;
+mod ledger;
 mod overdue;
+mod threads_in_use;
 mod worker_turns;
 
 pub(super) use dropped_elsewhere::DroppedElsewhere;

@@ -21,6 +21,12 @@ pub(in crate::worker) trait Jobs: Send + Sync {
     /// Runs jobs one after the other until there are none, or until one has finished after `slice_end`.
     fn run(&self, slice_end: Instant);
 
+    /// Returns the threads that must be free together before one of these jobs can start, if it has waited so long that
+    /// no other turn may begin on them, and since when it has waited.
+    fn reserved_threads(&self) -> Option<(usize, Instant)> {
+        None
+    }
+
     /// Called when [`run`](Self::run) has panicked.
     fn panicked(&self, panic: Box<dyn Any + Send>);
 }
@@ -28,6 +34,21 @@ pub(in crate::worker) trait Jobs: Send + Sync {
 /// A worker of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::worker) struct MemberId(u64);
+
+impl MemberId {
+    /// A part of the id that no other worker of a pool has.
+    pub(super) fn low(self) -> u64 {
+        self.0 & u64::from(u32::MAX)
+    }
+}
+
+/// The threads that the longest waiting job of a worker is next to get.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::worker) struct Reservation {
+    pub(in crate::worker) member: MemberId,
+    pub(in crate::worker) threads: usize,
+    since: Instant,
+}
 
 /// A turn that has begun, with its jobs and its charge.
 pub(in crate::worker) type Begun = (Arc<dyn Jobs>, Charge);
@@ -62,6 +83,8 @@ pub(in crate::worker) struct WorkerTurns {
     /// The least time that a worker with jobs has had. A worker that had no jobs for a while starts with this value. It
     /// never decreases.
     now: f64,
+    /// The reservation that the last check found, if there was one.
+    pub(super) reserved: Option<Reservation>,
 }
 
 pub(super) struct Member {
@@ -117,9 +140,16 @@ impl WorkerTurns {
         self.all.retain(|member| !member.running.is_empty() || member.jobs.strong_count() > 0);
         let mut look = WithJobs::with_capacity(self.all.len());
         let mut have_come = Vec::new();
+        self.reserved = None;
         for (place, member) in self.all.iter_mut().enumerate() {
             let waiting = member.jobs.upgrade().map_or(0, |jobs| {
                 let waiting = jobs.waiting();
+                if waiting > 0
+                    && let Some((threads, since)) = jobs.reserved_threads()
+                    && self.reserved.is_none_or(|first| since < first.since)
+                {
+                    self.reserved = Some(Reservation { member: member.id, threads, since });
+                }
                 look.push((jobs, waiting));
                 waiting
             });
@@ -144,10 +174,20 @@ impl WorkerTurns {
     }
 
     /// Returns the jobs whose turn it is, or `None` if there are none, and the jobs to drop after the lock is released.
-    pub(in crate::worker) fn begin_turn(&mut self, begun_at: Instant) -> (Option<Begun>, Vec<Arc<dyn Jobs>>) {
+    /// `free` threads are not in use.
+    pub(in crate::worker) fn begin_turn(
+        &mut self,
+        free: usize,
+        begun_at: Instant,
+    ) -> (Option<Begun>, Vec<Arc<dyn Jobs>>) {
         let mut others: Vec<_> = self.look(begun_at).into_iter().map(|(jobs, _)| jobs).collect();
+        let reserved = self.reserved;
+        if reserved.is_some_and(|reserved| free < reserved.threads) {
+            return (None, others);
+        }
+        let may_begin = |member: &Member| reserved.is_none_or(|reserved| reserved.member == member.id);
         let longest = self.all.iter().map(|member| member.mean_turn).fold(SLICE.as_secs_f64(), f64::max);
-        let waiting = self.all.iter_mut().filter(|member| !member.is_idle);
+        let waiting = self.all.iter_mut().filter(|member| !member.is_idle && may_begin(member));
         let next = waiting.reduce(|first, member| if member.comes_before(first, begun_at) { member } else { first });
         let Some(member) = next else { return (None, others) };
         // The check has found the jobs of each worker that has jobs.
@@ -162,6 +202,23 @@ impl WorkerTurns {
         let charge = Charge { member: member.id, begun_at, seconds };
         member.running.push(charge);
         (Some((others.swap_remove(place), charge)), others)
+    }
+
+    /// Charges a worker for further threads that one of its jobs uses. Each charge ends like a turn.
+    pub(in crate::worker) fn charge(&mut self, id: MemberId, threads: usize, begun_at: Instant) -> Vec<Charge> {
+        let Some(member) = self.all.iter_mut().find(|member| member.id == id) else { return Vec::new() };
+        let charges = vec![Charge { member: id, begun_at, seconds: member.mean_turn }; threads];
+        member.running.extend_from_slice(&charges);
+        charges
+    }
+
+    /// Takes back a turn that has not begun after all.
+    pub(in crate::worker) fn cancel_turn(&mut self, charge: Charge) {
+        if let Some(member) = self.all.iter_mut().find(|member| member.id == charge.member)
+            && let Some(place) = member.running.iter().position(|turn| *turn == charge)
+        {
+            member.running.swap_remove(place);
+        }
     }
 
     pub(in crate::worker) fn end_turn(&mut self, charge: Charge, ended_at: Instant) {
@@ -231,7 +288,7 @@ mod tests {
         /// Gives each free thread to the worker whose turn it is, and returns how many turns each worker has begun.
         fn fill(&mut self, begun: &mut [usize]) {
             while self.running.len() < self.threads {
-                let (Some((_, charge)), _) = self.members.begin_turn(self.at) else { return };
+                let (Some((_, charge)), _) = self.members.begin_turn(usize::MAX, self.at) else { return };
                 let place = charge.member.0 as usize - 1;
                 let (jobs, turn) = &self.workers[place];
                 jobs.0.fetch_sub(1, Ordering::AcqRel);

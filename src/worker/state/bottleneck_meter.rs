@@ -1,7 +1,7 @@
 //! Measures the bottleneck of a worker that has threads without a job.
 //!
 //! The prefetcher reports each change of its situation ([`BottleneckMeter::begin`]). Each interval between two changes
-//! counts for one of five bottlenecks:
+//! counts for one of seven bottlenecks:
 //!
 //! | threads | prefetcher | bottleneck |
 //! |---|---|---|
@@ -10,6 +10,8 @@
 //! | partly idle | its claim returned fewer jobs because of the queue's own limits | [`Bottleneck::QueueLimit`] |
 //! | partly idle | waiting for a claim that returned all it asked for, or failed | [`Bottleneck::Claim`] |
 //! | partly idle | held back by unconfirmed jobs or by the memory of the jobs | [`Bottleneck::Finish`] |
+//! | partly idle | its claim returned fewer jobs, and jobs wait for the worker's resources | [`Bottleneck::Resources`] |
+//! | any | the machine has too little free memory to start a job | [`Bottleneck::Memory`] |
 //!
 //! The shares of the last [`WINDOW`] seconds are the metric `readpast_limited_ratio`; the largest is
 //! [`WorkerStats::limited_by`](super::worker_stats::WorkerStats::limited_by).
@@ -152,7 +154,7 @@ mod tests {
             passed(&limited_by, ms);
         }
         let (shares, largest) = limited_by.shares();
-        assert_eq!(shares.map(|share| (share * 10.0).round()), [1.0, 3.0, 0.0, 6.0, 0.0]);
+        assert_eq!(shares.map(|share| (share * 10.0).round()), [1.0, 3.0, 0.0, 6.0, 0.0, 0.0, 0.0]);
         assert_eq!(largest, Bottleneck::Finish);
     }
 
@@ -186,7 +188,7 @@ mod tests {
         passed(&limited_by, 2_000);
         limited_by.correct(Bottleneck::Idle);
         let (shares, largest) = limited_by.shares();
-        assert_eq!(shares.map(|share| (share * 3.0).round()), [2.0, 1.0, 0.0, 0.0, 0.0]);
+        assert_eq!(shares.map(|share| (share * 3.0).round()), [2.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
         assert_eq!(largest, Bottleneck::Idle);
     }
 

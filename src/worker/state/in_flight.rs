@@ -16,7 +16,7 @@ pub(in crate::worker) enum Stage {
     /// Claimed, and waiting for the job before it in its run.
     Behind,
     Unstarted,
-    /// Claimed, and waiting for other jobs of its kind.
+    /// Claimed, and waiting for other jobs of its kind or for the worker's resources.
     Parked,
     Running,
     /// Has run, but SQL Server has not confirmed its outcome.
@@ -64,7 +64,7 @@ impl InFlight {
         self.at(Stage::Unstarted)
     }
 
-    /// Jobs that wait for other jobs of their kind, and that no thread can take.
+    /// Jobs that wait for other jobs of their kind or for resources, and that no thread can take.
     pub(in crate::worker) fn parked(&self) -> usize {
         self.at(Stage::Parked)
     }

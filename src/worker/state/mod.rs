@@ -5,6 +5,7 @@ mod call_size;
 mod claim_signals;
 mod duty_failures;
 mod in_flight;
+mod machine_memory;
 mod outage_log;
 mod pulse;
 mod run_length;
@@ -16,6 +17,9 @@ mod worker_stats;
 pub(super) use call_size::CallSize;
 pub(super) use duty_failures::Duty;
 pub(super) use in_flight::{InFlight, Stage, Started};
+pub(super) use machine_memory::MachineMemory;
+#[cfg(test)]
+pub(super) use machine_memory::tests::Machine;
 pub(super) use pulse::keep_beating;
 pub(crate) use stop::Phase;
 pub use stop::StopHandle;

@@ -14,6 +14,7 @@ use super::bottleneck_meter::BottleneckMeter;
 use super::claim_signals::ClaimSignals;
 use super::duty_failures::DutyFailures;
 use super::in_flight::InFlight;
+use super::machine_memory::MachineMemory;
 use super::outage_log::OutageLog;
 use super::pulse::Pulse;
 use super::run_length::RunLength;
@@ -28,6 +29,7 @@ pub(in crate::worker) struct WorkerState {
     /// The worker's share of a shared thread pool.
     pub(in crate::worker) weight: u32,
     connector: Arc<Connector>,
+    pub(in crate::worker) memory: Arc<MachineMemory>,
     pub(in crate::worker) in_flight: Arc<InFlight>,
     pub(in crate::worker) tally: Arc<Tally>,
     pub(in crate::worker) limited_by: BottleneckMeter,
@@ -57,6 +59,7 @@ impl WorkerState {
             threads,
             weight,
             connector,
+            memory: Arc::new(MachineMemory::of_this_process()),
             limited_by: BottleneckMeter::new(threads, in_flight.clone(), tally.clone()),
             pulse: Pulse::new(),
             notes: Arc::new(RunNotes::counted_in(in_flight.noted_bytes())),

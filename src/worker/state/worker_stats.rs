@@ -18,12 +18,25 @@ pub enum Bottleneck {
     /// The queue's own limits ([`QueueOptions::max_running`](crate::procedures::operator::QueueOptions::max_running),
     /// [`rate`](crate::procedures::operator::QueueOptions::rate)) keep ready jobs back.
     QueueLimit,
+    /// The worker's memory or tokens ([`ResourcesConfig`](crate::config::ResourcesConfig)) are in use, or so many
+    /// threads that the next job does not fit, and jobs wait for them while threads are idle.
+    Resources,
+    /// The machine or the process's control group has less free memory than `worker.resources.min_free_memory`, so that
+    /// nothing is started.
+    Memory,
 }
 
 impl Bottleneck {
     /// All bottlenecks, in the order of the metric's label values.
-    pub(in crate::worker) const ALL: [Bottleneck; 5] =
-        [Bottleneck::Idle, Bottleneck::Claim, Bottleneck::Busy, Bottleneck::Finish, Bottleneck::QueueLimit];
+    pub(in crate::worker) const ALL: [Bottleneck; 7] = [
+        Bottleneck::Idle,
+        Bottleneck::Claim,
+        Bottleneck::Busy,
+        Bottleneck::Finish,
+        Bottleneck::QueueLimit,
+        Bottleneck::Resources,
+        Bottleneck::Memory,
+    ];
 }
 
 /// The jobs, results and health of a worker at one moment.
@@ -46,7 +59,8 @@ pub struct WorkerStats {
     /// Confirmed failed attempts of jobs that will be retried.
     pub retried: u64,
     /// Confirmed jobs that will run again without using up an attempt: snoozed jobs, jobs of a kind without a handler,
-    /// and jobs that would have waited too long for others of their kind.
+    /// jobs that need more than the worker has, and jobs that would have waited too long for others of their kind or
+    /// for the worker's resources.
     pub snoozed: u64,
     /// Confirmed dead jobs.
     pub dead: u64,

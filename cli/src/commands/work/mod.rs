@@ -66,12 +66,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use clap::Args;
 use readpast::crates::rayon::{ThreadPool, ThreadPoolBuilder};
-use readpast::{BoxError, Config, Context, Handlers, Job, KindOptions, Outcome, Queue, StopHandle, Worker};
+use readpast::{BoxError, Config, Context, Handlers, Job, KindOptions, Needs, Outcome, Queue, StopHandle, Worker};
 use tempfile::TempDir;
 
 use crate::connection::{Common, thread_count};
 use crate::exit::{Exit, failure};
 use crate::interrupt::StopSignals;
+use crate::job_options::token;
 use crate::logs;
 use crate::output::Output;
 use crate::texts::{bytes, duration, first_line};
@@ -121,6 +122,12 @@ pub struct Work {
     /// Maximum number of jobs to run at the same time [default: one per core]
     #[arg(long, value_name = "NUMBER")]
     threads: Option<usize>,
+    /// Threads of the worker that each job needs; a job's own needs take precedence [default: as for its kind]
+    #[arg(long, value_name = "NUMBER")]
+    job_threads: Option<u32>,
+    /// Tokens of the worker that each job needs, such as gpu=1; can be repeated
+    #[arg(long = "token", value_name = "NAME=NUMBER", value_parser = token)]
+    tokens: Vec<(String, u32)>,
     /// Run only jobs of these kinds (comma-separated); postpone others
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
     kinds: Vec<String>,
@@ -191,6 +198,7 @@ impl Work {
             return Err(failure(Exit::Usage, "--max-output must be at most 256MiB"));
         }
         let config = self.config(common)?;
+        let options = self.options();
         let (runner, files) = self.runner()?;
         let runner = Arc::new(runner);
         let queue = Queue::connect(&config).await?;
@@ -201,7 +209,6 @@ impl Work {
             runner: runner.clone(),
             jobs: AtomicUsize::new(0),
         });
-        let options = KindOptions::new().on_out_of_memory(self.on_out_of_memory.0);
         let worker = Worker::builder(&queue, handlers(&self.kinds, &options, &running)).thread_pool(threads.clone());
         let worker = worker.on_end(log_failure).start().await?;
         let manager = Arc::new(ServiceManager::of_this_process());
@@ -233,6 +240,20 @@ impl Work {
             (true, true) => Exit::Recycled,
             (true, false) => Exit::Ok,
         })
+    }
+
+    /// The options of the jobs, of all kinds: what a program may use is what its job needs.
+    fn options(&self) -> KindOptions {
+        let options = KindOptions::new().on_out_of_memory(self.on_out_of_memory.0.clone());
+        if self.memory.is_none() && self.job_threads.is_none() && self.tokens.is_empty() {
+            return options;
+        }
+        let mut needs = self.memory.map_or(Needs::new(), |bytes| Needs::new().memory(bytes as u64));
+        if let Some(threads) = self.job_threads {
+            needs = needs.threads(threads);
+        }
+        let needs = self.tokens.iter().fold(needs, |needs, (name, tokens)| needs.token(name, *tokens));
+        options.needs(needs)
     }
 
     fn config(&self, common: &Common) -> Result<Config> {

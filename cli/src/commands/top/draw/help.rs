@@ -22,7 +22,7 @@ const NUMBERS: [(&str, &str); 9] = [
     (
         "LIMIT",
         "what limits the workers, and how many: busy (all threads run jobs), idle (too few jobs), claim and finish \
-         (waiting for SQL Server), queue_limit (the queue's own limits)",
+         (waiting for SQL Server), queue_limit (the queue's own limits), resources and memory (of the worker)",
     ),
 ];
 

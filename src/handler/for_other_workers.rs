@@ -1,7 +1,8 @@
-//! Jobs whose kind has no handler in this worker. During a rolling deployment, workers with and without the handler
-//! claim from one queue. The worker postpones such a job, without using up an attempt, so that a worker with the
-//! handler can claim it. If none does in time, the job becomes dead. The time counts from when this worker first
-//! postponed the job, so a job that was delayed, requeued or waiting also gets the full time.
+//! Jobs that only other workers can run: their kind has no handler in this worker, or they need more than it has. During
+//! a rolling deployment, workers with and without the handler claim from one queue; and the workers of a queue may have
+//! machines of different sizes. The worker postpones such a job, without using up an attempt, so that another worker can
+//! claim it. If none does in time, the job becomes dead. The time counts from when this worker first postponed the job,
+//! so a job that was delayed, requeued or waiting also gets the full time.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -10,7 +11,7 @@ use parking_lot::Mutex;
 
 use crate::config::WorkerConfig;
 use crate::id::{Fence, JobId};
-use crate::job::{Job, Outcome};
+use crate::job::{Job, Needs, Outcome};
 
 /// The shortest interval between log entries about such jobs.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
@@ -20,7 +21,7 @@ const LOG_INTERVAL: Duration = Duration::from_secs(60);
 /// dead too early.
 const MOST_PUT_OFF: usize = 100_000;
 
-pub(crate) struct UnknownKinds {
+pub(crate) struct ForOtherWorkers {
     delay: Duration,
     keep: Duration,
     /// When the job was first postponed, and its attempt.
@@ -34,9 +35,9 @@ struct Unlogged {
     logged_at: Option<Instant>,
 }
 
-impl UnknownKinds {
-    pub(crate) fn new(config: &WorkerConfig) -> UnknownKinds {
-        UnknownKinds {
+impl ForOtherWorkers {
+    pub(crate) fn new(config: &WorkerConfig) -> ForOtherWorkers {
+        ForOtherWorkers {
             delay: config.unknown_kind_delay,
             keep: config.unknown_kind_keep,
             first_put_off: Mutex::default(),
@@ -45,11 +46,20 @@ impl UnknownKinds {
     }
 
     /// Decides what happens to a job whose kind has no handler.
-    pub(crate) fn outcome(&self, job: &Job) -> Outcome {
+    pub(crate) fn unknown_kind(&self, job: &Job) -> Outcome {
         let error = match job.kind() {
             Some(kind) => format!("the worker has no handler for jobs of kind '{kind}'"),
             None => "the worker has no handler for jobs without a kind".to_owned(),
         };
+        self.outcome(job, error)
+    }
+
+    /// Decides what happens to a job that needs more than this worker `has`.
+    pub(crate) fn needs_too_much(&self, job: &Job, needs: &Needs, has: &Needs) -> Outcome {
+        self.outcome(job, format!("the job needs {needs}, but the worker has only {has}"))
+    }
+
+    fn outcome(&self, job: &Job, error: String) -> Outcome {
         // The row of a job of an at_most_once queue is gone, so the job cannot be postponed.
         if job.fence() == Fence::NONE {
             return Outcome::Dead { error };
@@ -60,7 +70,7 @@ impl UnknownKinds {
         }
         // (Dead jobs are logged elsewhere.)
         if let Some(jobs) = self.to_be_logged() {
-            tracing::warn!(jobs, error, "postponed jobs for a worker that has a handler for their kind");
+            tracing::warn!(jobs, error, "postponed jobs that another worker must run");
         }
         // Up to half of the delay is subtracted at random, so that jobs that were claimed together do not become ready
         // together.
@@ -109,18 +119,18 @@ mod tests {
 
     #[test]
     fn other_jobs_are_put_off_while_one_is_logged() {
-        let kinds = std::sync::Arc::new(UnknownKinds::new(&WorkerConfig::default()));
+        let kinds = std::sync::Arc::new(ForOtherWorkers::new(&WorkerConfig::default()));
         let observed = kinds.clone();
         let is_free = move || observed.unlogged.try_lock_for(Duration::from_secs(5)).is_some();
         let job = Job::for_test(NewJob::text("x").kind("unknown"));
-        let seen = log_capture::seen(is_free, || drop((kinds.outcome(&job), kinds.outcome(&job))));
+        let seen = log_capture::seen(is_free, || drop((kinds.unknown_kind(&job), kinds.unknown_kind(&job))));
         assert_eq!(seen, [true], "one event, and the lock was free");
     }
 
     #[test]
     fn a_job_is_dead_after_the_time_and_new_when_it_comes_again() {
         let config = WorkerConfig { unknown_kind_keep: Duration::from_secs(1), ..WorkerConfig::default() };
-        let kinds = UnknownKinds::new(&config);
+        let kinds = ForOtherWorkers::new(&config);
         let (start, job) = (Instant::now(), JobId(1));
         let after = |ms| start + Duration::from_millis(ms);
         assert_eq!(kinds.put_off_too_long(job, 1, start), None);
@@ -134,7 +144,7 @@ mod tests {
 
     #[test]
     fn the_memory_of_jobs_that_are_put_off_is_bounded() {
-        let kinds = UnknownKinds::new(&WorkerConfig::default());
+        let kinds = ForOtherWorkers::new(&WorkerConfig::default());
         let now = Instant::now();
         for job_id in 0..3 * MOST_PUT_OFF as i64 {
             assert_eq!(kinds.put_off_too_long(JobId(job_id), 1, now), None);

@@ -1,0 +1,299 @@
+//! Decides whether what a job needs is free: memory, threads and tokens of this worker.
+//!
+//! ```text
+//! channel ──▶ a thread takes a job: does it need anything but its thread?
+//!                no ──────────────────────────────────────────────────────────▶ its kind's limit ──▶ runs
+//!                yes ──more than the worker has──▶ postponed for another worker        ▲
+//!                  └─is it free?──yes: taken until the run ends────────────────────────┘
+//!                        └──no──▶ waits in the ledger ──something is given back──▶ a turn begins and asks again
+//!                                       └──would wait long──▶ postponed until about its turn
+//! ```
+//!
+//! | file | decides |
+//! |---|---|
+//! | `admission` | what a job needs here: its own needs over its kind's, by the names of this worker's tokens |
+//! | `ledger` | memory and tokens; who waits; reservations |
+//! | `threads_in_use` | threads, which all workers of a pool share |
+//! | `kind_limits` | places of a kind; asked last, because a place must not be held by a job that cannot start |
+//!
+//! A job that waits for its kind holds nothing of the ledger, and one that waits in the ledger holds no place: each asks
+//! for both again when it may start, so jobs cannot block each other. A job that waits occupies no thread; it counts as
+//! parked, and [`Admission::ready`] counts only jobs that could start now, so that the pool begins no turn in vain.
+//!
+//! Locks: the pool's lock on its members may be held when the ledger's is taken, never the other way round. Under the
+//! ledger's lock, threads are taken by one atomic operation. Grants, permits and jobs are dropped under neither.
+//!
+//! A worker whose jobs need nothing pays one atomic load per job, for the ledger in which nothing waits.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use crate::config::ResourcesConfig;
+use crate::job::{MEMORY, Needs, THREADS};
+use crate::worker::lease::{Claimed, Grant};
+use crate::worker::state::MachineMemory;
+
+use super::fair_pool::{FairPool, FurtherThreads};
+use super::ledger::{Applicant, Ledger, Need, Pool};
+use super::worker_turns::MemberId;
+
+/// The decision about a job that is about to start.
+pub(in crate::worker) enum Admission {
+    Starts(Claimed),
+    Waits,
+    PutOff(Claimed, Duration),
+}
+
+/// The place of the memory in the ledger, before the tokens.
+const MEMORY_PLACE: usize = 0;
+
+/// The resources of a worker.
+pub(in crate::worker) struct Resources {
+    /// What there is of each, for messages.
+    has: Needs,
+    /// The same by places of the ledger.
+    amounts: Vec<u64>,
+    /// The tokens, in the order of the ledger.
+    tokens: Vec<String>,
+    pool: Arc<FairPool>,
+    /// The worker in its pool.
+    member: OnceLock<MemberId>,
+    ledger: Mutex<Ledger<Claimed>>,
+    /// How many jobs wait in the ledger. Changed under its lock.
+    waiting: AtomicUsize,
+    memory: Arc<MachineMemory>,
+    /// The least free memory of the machine with which jobs are started.
+    min_free: u64,
+    is_short_of_memory: AtomicBool,
+}
+
+impl Resources {
+    /// Creates the resources of a worker that runs on `pool` and has this many handlers.
+    pub(in crate::worker) fn new(
+        config: &ResourcesConfig,
+        memory: Arc<MachineMemory>,
+        pool: &Arc<FairPool>,
+        handlers: usize,
+    ) -> Resources {
+        let usable = memory.usable();
+        // Where the system does not tell its memory, a percentage of it is no limit.
+        let limit = config.memory.of(usable.unwrap_or(u64::MAX));
+        let is_limited = usable.is_some() || config.memory.of(0) > 0;
+        let limit = if is_limited { limit } else { u64::MAX };
+        let mut has = Needs::new().threads(u32::try_from(pool.threads()).unwrap_or(u32::MAX));
+        if is_limited {
+            has = has.memory(limit);
+        }
+        for (name, tokens) in &config.tokens {
+            has = has.token(name, *tokens);
+        }
+        let tokens = config.tokens.values().map(|tokens| u64::from(*tokens));
+        let amounts: Vec<u64> = std::iter::once(limit).chain(tokens).collect();
+        let ledger = Ledger::new(amounts.clone(), pool.threads(), handlers, config.reserve_after, Instant::now());
+        Resources {
+            has,
+            amounts,
+            tokens: config.tokens.keys().cloned().collect(),
+            pool: pool.clone(),
+            member: OnceLock::new(),
+            ledger: Mutex::new(ledger),
+            waiting: AtomicUsize::new(0),
+            min_free: config.min_free_memory.of(usable.unwrap_or_default()),
+            memory,
+            is_short_of_memory: AtomicBool::new(false),
+        }
+    }
+
+    /// Sets the worker that this is in its pool, before the first job comes.
+    pub(super) fn joined(&self, member: MemberId) {
+        let _ = self.member.set(member);
+    }
+
+    /// What there is of each resource.
+    pub(super) fn has(&self) -> &Needs {
+        &self.has
+    }
+
+    /// Translates needs into places of the ledger: `Ok(None)` if they are nothing but one thread.
+    ///
+    /// # Errors
+    ///
+    /// The worker has less than this.
+    pub(super) fn need(&self, needs: &Needs) -> Result<Option<Need>, TooLarge> {
+        let mut need = Need { threads: 1, amounts: Vec::new() };
+        for (name, number) in needs.iter() {
+            match name {
+                THREADS => need.threads = usize::try_from(number).unwrap_or(usize::MAX).max(1),
+                MEMORY => need.amounts.push((MEMORY_PLACE, number)),
+                _ => {
+                    let place = self.tokens.iter().position(|token| token == name).ok_or(TooLarge)?;
+                    need.amounts.push((MEMORY_PLACE + 1 + place, number));
+                }
+            }
+        }
+        need.amounts.retain(|(_, amount)| *amount > 0);
+        let could_fit = need.amounts.iter().all(|(place, amount)| *amount <= self.amounts[*place]);
+        if !could_fit || need.threads > self.pool.threads() {
+            return Err(TooLarge);
+        }
+        Ok((need.threads > 1 || !need.amounts.is_empty()).then_some(need))
+    }
+
+    /// Decides whether a job starts, waits or is postponed. If it starts, it has a grant.
+    pub(super) fn admit(self: &Arc<Resources>, handler: usize, need: Need, mut claimed: Claimed) -> Admission {
+        let now = Instant::now();
+        let is_admitted = self.ledger.lock().admit(&need, &self.threads(), now);
+        if is_admitted {
+            claimed.grant = Some(self.grant(need, handler));
+            return Admission::Starts(claimed);
+        }
+        // While it waits, another job may have its place. (Whoever gives something back meanwhile does not see this job,
+        // but this thread asks for jobs again.)
+        drop(claimed.permit.take());
+        claimed.held.parked();
+        let has_row = claimed.has_row();
+        self.change(|ledger| match ledger.wait(Applicant { job: claimed, need, handler, has_row }, now) {
+            Ok(()) => Admission::Waits,
+            Err((claimed, delay)) => Admission::PutOff(claimed, delay),
+        })
+    }
+
+    /// Returns a job that has waited and now has what it needs. It must be started immediately.
+    pub(super) fn next(self: &Arc<Resources>) -> Option<Claimed> {
+        if !self.any_waits() {
+            return None;
+        }
+        let (mut claimed, need, handler) = self.change(|ledger| ledger.next(&self.threads(), Instant::now()))?;
+        claimed.grant = Some(self.grant(need, handler));
+        Some(claimed)
+    }
+
+    /// Returns how many jobs have waited and could start now, in turns that have not begun.
+    pub(super) fn ready(&self) -> usize {
+        if !self.any_waits() {
+            return 0;
+        }
+        let in_use = self.pool.in_use();
+        let free = self.pool.threads().saturating_sub(in_use.all());
+        self.ledger.lock().ready(free, in_use.taken == 0, Instant::now())
+    }
+
+    /// Whether jobs wait for resources.
+    pub(in crate::worker) fn any_waits(&self) -> bool {
+        self.waiting.load(Ordering::Acquire) > 0
+    }
+
+    /// The threads that are kept for the first waiting job, and since when it has waited.
+    pub(super) fn reserved_threads(&self) -> Option<(usize, Instant)> {
+        if !self.any_waits() {
+            return None;
+        }
+        let ledger = self.ledger.lock();
+        let threads = ledger.reserved_threads(Instant::now());
+        ledger.since().filter(|_| threads > 0).map(|since| (threads, since))
+    }
+
+    /// Removes the jobs that have to wait much longer than was expected when they came, each with the delay until its
+    /// turn.
+    pub(super) fn take_surplus(&self) -> Vec<(Claimed, Duration)> {
+        self.change(|ledger| ledger.take_surplus(Claimed::has_row, Instant::now()))
+    }
+
+    /// Removes the waiting jobs for which `which` holds.
+    pub(super) fn take_waiting(&self, which: impl Fn(&Claimed) -> bool) -> Vec<Claimed> {
+        self.change(|ledger| ledger.take_waiting(which))
+    }
+
+    /// Whether the machine is so short of memory that nothing is started.
+    pub(in crate::worker) fn is_short_of_memory(&self) -> bool {
+        self.is_short_of_memory.load(Ordering::Relaxed)
+    }
+
+    /// Measures the free memory, if it matters. What cannot be read says nothing, and keeps no job from starting.
+    pub(super) fn measure(&self) {
+        if self.min_free == 0 {
+            return;
+        }
+        let is_short = self.memory.free().is_some_and(|free| free < self.min_free);
+        if self.is_short_of_memory.swap(is_short, Ordering::Relaxed) != is_short {
+            let min_free_bytes = self.min_free;
+            if is_short {
+                tracing::warn!(
+                    min_free_bytes,
+                    "the machine is short of memory; starting no more jobs until some is free"
+                );
+            } else {
+                tracing::info!(min_free_bytes, "memory is free again; starting jobs");
+            }
+        }
+    }
+
+    fn grant(self: &Arc<Resources>, need: Need, handler: usize) -> Box<dyn Grant> {
+        let threads = (need.threads > 1).then(|| self.pool.charge(self.member(), need.threads - 1));
+        Box::new(Granted { resources: self.clone(), need, handler, started_at: None, threads })
+    }
+
+    fn member(&self) -> MemberId {
+        *self.member.get().expect("the worker has joined its pool before a job comes")
+    }
+
+    fn threads(&self) -> impl Pool {
+        OfPool(&self.pool, self.member())
+    }
+
+    /// Changes the ledger, and counts the jobs that wait.
+    fn change<T>(&self, change: impl FnOnce(&mut Ledger<Claimed>) -> T) -> T {
+        let mut ledger = self.ledger.lock();
+        let changed = change(&mut ledger);
+        self.waiting.store(ledger.waiting(), Ordering::Release);
+        changed
+    }
+}
+
+/// The worker has less than a job needs.
+#[derive(Debug)]
+pub(super) struct TooLarge;
+
+struct OfPool<'a>(&'a FairPool, MemberId);
+
+impl Pool for OfPool<'_> {
+    fn take(&self, more: usize, spare: usize) -> bool {
+        self.0.take(self.1, more, spare)
+    }
+}
+
+/// What a job has of the worker. It is returned on drop.
+struct Granted {
+    resources: Arc<Resources>,
+    need: Need,
+    handler: usize,
+    started_at: Option<Instant>,
+    threads: Option<FurtherThreads>,
+}
+
+impl Grant for Granted {
+    fn starts(&mut self) {
+        self.started_at = Some(Instant::now());
+    }
+}
+
+impl Drop for Granted {
+    fn drop(&mut self) {
+        let Granted { resources, need, handler, started_at, threads } = self;
+        let now = Instant::now();
+        let run = started_at.map(|at| now.saturating_duration_since(at));
+        let any_waits = {
+            let mut ledger = resources.ledger.lock();
+            ledger.give_back(need, *handler, run, now);
+            ledger.waiting() > 0
+        };
+        match threads.take() {
+            Some(threads) => drop(threads), // pumps
+            None if any_waits => resources.pool.pump(),
+            None => {}
+        }
+    }
+}
