@@ -59,7 +59,8 @@ BEGIN
     SET @what = CONCAT(N'the need of ''', @name, N'''');
     IF @type = 1
         SET @value = CONCAT(N'"', @value, N'"');
-    SET @allowed = CASE @name WHEN N'memory' THEN N'an integer from 1 to 1125899906842624 (bytes)'
+    SET @allowed = CASE @name COLLATE Latin1_General_100_BIN2
+                              WHEN N'memory' THEN N'an integer from 1 to 1125899906842624 (bytes)'
                               WHEN N'threads' THEN N'an integer from 1 to 1024 (threads)'
                               ELSE N'an integer from 1 to 1000000 (tokens)' END;
     EXEC [$(schema)].[refuse] @what, @value, @allowed;

@@ -21,7 +21,8 @@ AS
 SET NOCOUNT ON;
 -- adopt: refuse_options
 SET XACT_ABORT ON;
-DECLARE @message nvarchar(2048), @sink_id int, @is_inside bit = 0, @dead_delivery varchar(13);
+DECLARE @message nvarchar(2048), @sink_id int, @is_inside bit = 0, @dead_delivery varchar(13),
+    @dead_name nvarchar(128);
 
 SET IMPLICIT_TRANSACTIONS OFF;  -- a client's setting would leave a transaction open after this call
 IF @@TRANCOUNT > 0
@@ -66,13 +67,15 @@ BEGIN
         N'with rate_ms 100 to 86400000 (a day), or 0 for no limit without rate_ms');
     THROW 58003, @message, 1;
 END;
-IF @dead_queue = @queue
+-- BIN2, as the column: in other collations, different names may be equal, and emoji may be equal to N''.
+IF @dead_queue COLLATE Latin1_General_100_BIN2 = @queue COLLATE Latin1_General_100_BIN2
     EXEC [$(schema)].[refuse] N'dead_queue', @dead_queue, N'another queue';
-IF @dead_queue <> N''
+IF DATALENGTH(@dead_queue) > 0
 BEGIN
-    SET @dead_delivery = (SELECT delivery FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name)))
-        WHERE name = @dead_queue);
-    IF @dead_delivery IS NULL
+    -- Stores the name as that queue has it, without the trailing spaces that a comparison ignores.
+    SELECT @dead_name = name, @dead_delivery = delivery
+    FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @dead_queue;
+    IF @dead_name IS NULL
         EXEC [$(schema)].[unknown_queue] @dead_queue;
     IF @dead_delivery = 'at_most_once'
         EXEC [$(schema)].[refuse] N'dead_queue', @dead_queue, N'a queue with delivery at_least_once';
@@ -107,7 +110,7 @@ IF @is_inside = 0
 IF COALESCE(@delivery, @old_delivery) = 'at_most_once' AND COALESCE(@sink, @old_sink) <> N''
     THROW 58003, N'a queue with delivery at_most_once cannot have a sink, because its claims delete the jobs', 1;
 
-IF COALESCE(@delivery, @old_delivery) = 'at_most_once' AND COALESCE(@dead_queue, @old_dead_queue) <> N''
+IF COALESCE(@delivery, @old_delivery) = 'at_most_once' AND DATALENGTH(COALESCE(@dead_queue, @old_dead_queue)) > 0
     THROW 58003, N'a queue with delivery at_most_once cannot have a dead_queue, because its claims delete the jobs', 1;
 
 IF COALESCE(@delivery, @old_delivery) = 'at_most_once'
@@ -121,7 +124,7 @@ BEGIN
     VALUES (@queue, ISNULL(@claim_order, 'fifo'), ISNULL(@completion, 'delete'), ISNULL(@delivery, 'at_least_once'),
             ISNULL(@max_attempts, 5), NULLIF(@keep_done_s, 0), NULLIF(@keep_dead_s, 0), NULLIF(@sink, N''),
             ISNULL(@group_limit, 1), ISNULL(@retry_passes, 0), NULLIF(@max_running, 0), NULLIF(@rate_jobs, 0),
-            @rate_ms, NULLIF(@dead_queue, N''));
+            @rate_ms, @dead_name);
     SET @queue_id = CAST(SCOPE_IDENTITY() AS int);
     INSERT [$(schema)].[duties] (queue_id) VALUES (@queue_id);
     SET @created = 1;
@@ -143,7 +146,7 @@ BEGIN
         places_known = CASE WHEN @max_running <> ISNULL(max_running, 0) THEN 0 ELSE places_known END,
         rate_jobs    = CASE WHEN @rate_jobs IS NULL THEN rate_jobs ELSE NULLIF(@rate_jobs, 0) END,
         rate_ms      = CASE WHEN @rate_jobs IS NULL THEN rate_ms ELSE @rate_ms END,
-        dead_queue   = CASE WHEN @dead_queue IS NULL THEN dead_queue ELSE NULLIF(@dead_queue, N'') END
+        dead_queue   = CASE WHEN @dead_queue IS NULL THEN dead_queue ELSE @dead_name END
     WHERE queue_id = @queue_id;
     -- This check follows the change. link_queue also writes first and then reads this setting, so at least one of two
     -- concurrent sessions sees the other's change.
@@ -151,6 +154,15 @@ BEGIN
         AND EXISTS (SELECT 1 FROM [$(schema)].[linked_queues] WITH (NOLOCK) WHERE queue_id = @queue_id)
         THROW 58003, N'a queue that has had groups or batches cannot have delivery at_most_once', 1;
 END;
+-- These checks, too, follow the change, so of two sessions that change a queue and its dead queue (or delete the
+-- latter), at least one sees the other's change.
+IF @dead_name IS NOT NULL
+    AND NOT EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_name (name)))
+                    WHERE name = @dead_name AND delivery = 'at_least_once')
+    EXEC [$(schema)].[refuse] N'dead_queue', @dead_name, N'a queue with delivery at_least_once';
+IF @delivery = 'at_most_once' AND EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (NOLOCK) WHERE dead_queue = @queue)
+    THROW 58003,
+        N'the dead_queue of another queue cannot have delivery at_most_once, because its claims delete the jobs', 1;
 COMMIT TRANSACTION;
 
 -- Resets the marks after a change of the order. Jobs below a lifo queue's gaps are ready, and claims of the other

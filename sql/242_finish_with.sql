@@ -84,7 +84,9 @@ BEGIN
     WHILE 1 = 1
     BEGIN
         SET @next = NULL;
-        SELECT TOP (1) @next = c.queue FROM @changes AS c WHERE @last IS NULL OR c.queue > @last ORDER BY c.queue;
+        SELECT TOP (1) @next = c.queue FROM @changes AS c
+        WHERE c.queue IS NOT NULL AND (@last IS NULL OR c.queue > @last)  -- NULL: only the needs change
+        ORDER BY c.queue;
         IF @next IS NULL
             BREAK;
         SET @last = @next;
@@ -203,10 +205,20 @@ BEGIN
         DELETE @grouped WHERE queue_id = @next_id;
     END;
     -- Jobs that finish has moved to the dead queue.
-    SET @next = (SELECT dead_queue FROM [$(schema)].[queues] WITH (NOLOCK) WHERE queue_id = @queue_id);
-    SET @job_id = (SELECT MIN(job_id) FROM @jobs WHERE outcome IN (1, 2));
-    IF @next IS NOT NULL AND @job_id IS NOT NULL
-        EXEC [$(schema)].[wake_moved] @next, @job_id;
+    SELECT @next = d.name, @next_id = d.queue_id
+    FROM [$(schema)].[queues] AS q WITH (NOLOCK)
+    INNER LOOP JOIN [$(schema)].[queues] AS d WITH (NOLOCK, FORCESEEK (queues_name (name))) ON d.name = q.dead_queue
+    WHERE q.queue_id = @queue_id;
+    IF @@ROWCOUNT > 0 AND EXISTS (SELECT 1 FROM @jobs WHERE outcome IN (1, 2))
+    BEGIN
+        SET @job_id = (SELECT MIN(f.job_id)
+                       FROM @jobs AS f
+                       INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_pk (job_id)))
+                           ON j.job_id = f.job_id
+                       WHERE f.outcome IN (1, 2) AND j.queue_id = @next_id);
+        IF @job_id IS NOT NULL
+            EXEC [$(schema)].[wake_moved] @next, @job_id;
+    END;
     WHILE EXISTS (SELECT 1 FROM @targets)
     BEGIN
         SELECT TOP (1) @next = queue, @job_id = first_id FROM @targets ORDER BY queue;

@@ -3,7 +3,8 @@
 -- on. A claimed job stays claimed, and its worker is told with the next heartbeat. If its run succeeds, the job is
 -- done. After any other end (an error, a snooze, a release, a lost worker), it is cancelled. Finished jobs do not
 -- change. The error says who cancelled the job and why. Result: job_id, fence, running (1: its worker must be told; 0:
--- cancelled) of each job that was not finished.
+-- cancelled) of each job that was not finished. A job that was moved to another queue is cancelled there, and has its
+-- row in a further result for that queue.
 --
 -- Waits for locked jobs, so that a job that is being claimed does not escape. Locks all rows first, in the order of
 -- job_id, so that no job changes its state between check and update.
@@ -15,11 +16,13 @@ CREATE OR ALTER PROCEDURE [$(schema)].[cancel]
 AS
 SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @error nvarchar(4000), @granted bit;
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @error nvarchar(4000), @granted bit,
+    @next_id int, @next nvarchar(128);
 DECLARE @asked [$(schema)].[id_list];
 DECLARE @members [$(schema)].[member_list];
 DECLARE @held TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, fence int NOT NULL, running bit NOT NULL,
     worker_id uniqueidentifier NULL);
+DECLARE @moved TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, queue_id int NOT NULL);
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
@@ -86,4 +89,23 @@ IF EXISTS (SELECT 1 FROM @members WHERE group_key IS NOT NULL)
     EXEC [$(schema)].[advance_groups] @queue_id;
 
 SELECT job_id, fence, running FROM @held;
+
+-- A job that was moved while this call waited for its row (move_jobs) must not escape.
+INSERT @moved (job_id, queue_id)
+SELECT a.job_id, j.queue_id
+FROM @asked AS a
+INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = a.job_id
+WHERE j.queue_id <> @queue_id AND j.moves > 0 AND j.ended = 0 AND j.cancelling IS NULL
+OPTION (MAXDOP 1);
+WHILE EXISTS (SELECT 1 FROM @moved)
+BEGIN
+    SET @next_id = (SELECT MIN(queue_id) FROM @moved);
+    SET @next = (SELECT name FROM [$(schema)].[queues] WITH (FORCESEEK (queues_pk (queue_id)))
+        WHERE queue_id = @next_id);
+    DELETE @asked;
+    INSERT @asked (job_id) SELECT job_id FROM @moved WHERE queue_id = @next_id;
+    DELETE @moved WHERE queue_id = @next_id;
+    IF @next IS NOT NULL
+        EXEC [$(schema)].[cancel] @queue = @next, @why = @why, @jobs = @asked;
+END;
 GO

@@ -1,7 +1,7 @@
 -- For delete_queue: deletes a queue that has no jobs, and everything that belongs to it, in one transaction. @outcome
 -- is gone, or the reason why nothing was deleted: worker (a worker has a lease), batch (an open batch has its follow-up
--- in the queue), jobs (there are jobs), rest (there are progress, completed batches or history), or locked (a row is
--- locked).
+-- in the queue), dead (another queue has it as its dead queue), jobs (there are jobs), rest (there are progress,
+-- completed batches or history), or locked (a row is locked).
 --
 -- No job is left without a queue:
 -- 1. The queue's row is deleted first. Only then each index that can hold a job of the queue is read with HOLDLOCK. An
@@ -40,6 +40,9 @@ BEGIN TRY
     DELETE [$(schema)].[queues] WITH (ROWLOCK) WHERE queue_id = @queue_id;
     SET LOCK_TIMEOUT 0;
 
+    -- create_queue also writes first and then checks whether the other's row is there.
+    IF EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (NOLOCK) WHERE dead_queue = @queue)
+        SET @outcome = 'dead';
     IF EXISTS (SELECT 1 FROM [$(schema)].[batch_counts] WITH (ROWLOCK, HOLDLOCK, INDEX (batch_counts_ended))
                WHERE queue_id = @queue_id AND ended_at IS NULL)
         SET @outcome = 'batch';

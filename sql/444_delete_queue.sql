@@ -125,16 +125,18 @@ BEGIN
     BEGIN TRANSACTION;
     IF EXISTS (SELECT 1 FROM [$(schema)].[linked_queues] WITH (NOLOCK) WHERE queue_id = @queue_id)
         EXEC [$(schema)].[lock_groups] @queue_id, NULL, @granted OUTPUT;
-    -- Unfinished jobs are cancelled. A job stays if a worker that registered since the check has claimed it.
+    -- Unfinished jobs are cancelled. A job stays if it was moved to another queue since it was read, or if a worker
+    -- that registered since the check has claimed it.
     DELETE j
     OUTPUT deleted.job_id, CASE WHEN deleted.ended = 0 THEN 5 END, deleted.in_turn, deleted.batch_id, deleted.group_key
     INTO @gone (job_id, state, in_turn, batch_id, group_key)
     FROM @old AS o
     INNER LOOP JOIN [$(schema)].[jobs] AS j
         WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = o.job_id
-    WHERE j.state <> 2
-        OR NOT EXISTS (SELECT 1 FROM [$(schema)].[workers] AS w WITH (NOLOCK, FORCESEEK (workers_pk (worker_id)))
-                       WHERE w.worker_id = j.worker_id AND w.lost_at IS NULL AND w.lease_until >= @now)
+    WHERE j.queue_id = @queue_id
+        AND (j.state <> 2
+             OR NOT EXISTS (SELECT 1 FROM [$(schema)].[workers] AS w WITH (NOLOCK, FORCESEEK (workers_pk (worker_id)))
+                            WHERE w.worker_id = j.worker_id AND w.lost_at IS NULL AND w.lease_until >= @now))
     OPTION (MAXDOP 1);
     SET @jobs = @@ROWCOUNT;
     DELETE @old;
@@ -174,6 +176,7 @@ BEGIN
     INNER LOOP JOIN [$(schema)].[progress] AS p
         WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (progress_pk))
         ON p.job_id = o.job_id
+    WHERE p.queue_id = @queue_id
     OPTION (MAXDOP 1);
     SET @rest = @@ROWCOUNT;
     DELETE @old;

@@ -140,15 +140,34 @@ async fn what_cannot_be_a_dead_queue_is_refused() {
         (&fixture.queue, to("once"), "a queue with delivery at_least_once"),
         (&fixture.queue, to(""), "dead_queue is ''; it must be the name of a queue"),
         (&once, to("work"), "at_most_once cannot have a dead_queue"),
+        (&broken, QueueOptions::default().delivery(Delivery::AtMostOnce), "the dead_queue of another queue"),
     ] {
         let error = refused(queue, options).await;
         assert!(error.contains(why), "{error}");
     }
+    // As if the setting had been made after delete_queue's first look.
+    let delete = "DECLARE @id int = (SELECT queue_id FROM [$(schema)].[queues] WHERE name = N'broken'),
+                      @outcome varchar(8);
+                  EXEC [$(schema)].[delete_empty_queue] @id, N'broken', @outcome OUTPUT; SELECT @outcome AS outcome";
+    assert_eq!(text(&fixture.session().await.row(delete).await, "outcome").unwrap(), "dead");
     let error = broken.admin().delete(true).await.unwrap_err().to_string();
     assert!(error.contains("it is the dead_queue of queue 'work'; change that first"), "{error}");
     fixture.queue.admin().create(QueueOptions::default().dead_queue(None)).await.unwrap();
     broken.admin().delete(true).await.unwrap();
     drop((broken, once));
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_name_of_a_dead_queue_is_kept_as_its_queue_has_it() {
+    let (fixture, broken) = two_queues("dead_name").await;
+    fixture.sql("EXEC [$(schema)].[create_queue] @queue = N'Work'").await;
+    for (name, kept) in [("Work", "Work"), ("broken  ", "broken")] {
+        fixture.sql(&format!("EXEC [$(schema)].[create_queue] @queue = N'work', @dead_queue = N'{name}'")).await;
+        let stats = fixture.queue.admin().stats(None).await.unwrap();
+        assert_eq!(stats.dead_queue.as_deref(), Some(kept));
+    }
+    drop(broken);
     fixture.remove().await;
 }
 

@@ -366,6 +366,25 @@ async fn a_worker_that_registers_behind_the_look_for_workers_keeps_its_jobs() {
     fixture.remove().await;
 }
 
+/// Jobs are deleted by their ids, which another queue may have by then.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_is_moved_while_its_queue_is_deleted_is_kept() {
+    let fixture = Fixture::new("delete_moved").await;
+    fixture.sql("EXEC [$(schema)].[create_queue] @queue = N'other'").await;
+    fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
+    let script = include_str!("../sql/444_delete_queue.sql");
+    let mut holder = hold_up(&fixture, script, "    -- Unfinished jobs are cancelled.").await;
+    let delete = "EXEC [$(schema)].[delete_queue] @queue = N'work', @with_jobs = 1";
+    let deletion = send_until_it_waits(&fixture, delete).await;
+    let to = "(SELECT queue_id FROM [$(schema)].[queues] WHERE name = N'other')";
+    fixture.sql(&format!("UPDATE [$(schema)].[jobs] SET queue_id = {to}")).await;
+    let_go_on(&mut holder).await;
+    deletion.await.unwrap();
+    assert_eq!(holder.number("SELECT COUNT(*) FROM [$(schema)].[jobs]").await, 1);
+    drop(holder);
+    fixture.remove().await;
+}
+
 /// It has looked for the queue before that was deleted, and comes in afterwards.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_and_a_schedule_that_come_in_behind_the_deletion_are_refused() {

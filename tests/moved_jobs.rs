@@ -238,6 +238,52 @@ async fn a_batch_is_cancelled_with_a_job_that_is_being_moved() {
     fixture.remove().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_is_being_moved_is_cancelled() {
+    let fixture = Fixture::new("moved_cancel").await;
+    let (mut work, mut large) = two_queues(&fixture).await;
+    fixture.queue.enqueue(&NewJob::text("")).await.unwrap();
+    let job = work.claim_one().await;
+    let row = "FROM [$(schema)].[jobs] WITH (UPDLOCK)";
+    let mut mover = fixture.session().await;
+    mover.sql(&format!("BEGIN TRANSACTION; SELECT 1 {row}")).await;
+    let mut canceller = fixture.session().await;
+    let sql = format!("EXEC [$(schema)].[cancel] @queue = N'work', @job_id = {}", job.job_id);
+    let waiting = tokio::spawn(async move { canceller.try_sql(&sql).await.unwrap() });
+    let blocked = "SELECT COUNT(*) FROM sys.dm_exec_requests WHERE blocking_session_id = @@SPID";
+    while mover.number(blocked).await == 0 {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    let to = "(SELECT queue_id FROM [$(schema)].[queues] WHERE name = N'large')";
+    let set = format!("UPDATE [$(schema)].[jobs] SET queue_id = {to}, state = 0, moves = 1");
+    mover.sql(&format!("{set}; COMMIT TRANSACTION")).await;
+    let rows: Vec<_> = waiting.await.unwrap().into_iter().flatten().collect();
+    assert_eq!(rows.iter().map(|row| number(row, "job_id")).collect::<Vec<_>>(), [job.job_id]);
+    assert_eq!(standing(&fixture, job.job_id).await.0, 5);
+    assert_eq!(large.claim(1).await, []);
+    fixture.remove().await;
+}
+
+/// The changes without a queue come first in the order of the queues.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_call_moves_a_job_and_changes_the_needs_of_another() {
+    let fixture = Fixture::new("moved_and_grown").await;
+    let (mut work, _large) = two_queues(&fixture).await;
+    fixture.queue.enqueue_many(&[NewJob::text(""), NewJob::text("")]).await.unwrap();
+    let jobs = work.claim(2).await;
+    let call = format!(
+        "DECLARE @jobs [$(schema)].[finish_list], @changes [$(schema)].[change_list];
+         INSERT @jobs (job_id, fence, outcome) VALUES ({0}, 1, 1), ({1}, 1, 2);
+         INSERT @changes (job_id, queue, needs) VALUES ({0}, NULL, N'{{\"memory\":7}}'), ({1}, N'large', NULL);
+         EXEC [$(schema)].[finish_with] @queue = N'work', @worker_id = '{2}', @jobs = @jobs, @changes = @changes",
+        jobs[0].job_id, jobs[1].job_id, work.id
+    );
+    assert_eq!(work.session.sql(&call).await.len(), 0);
+    assert_eq!(standing(&fixture, jobs[1].job_id).await, (0, "large".to_owned(), None));
+    assert_eq!(work.claim_one().await.details["needs"]["memory"], 7);
+    fixture.remove().await;
+}
+
 /// Through the library: the handlers of one worker move, those of the other do the work.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_handler_moves_its_job() {

@@ -259,6 +259,7 @@ async fn what_is_no_object_of_integers_is_refused_in_t_sql() {
             "the need of 'threads' is 1025; it must be an integer from 1 to 1024 (threads)".to_owned(),
         ),
         (r#"{"gpu":1000001}"#, format!("the need of 'gpu' is 1000001; {tokens}")),
+        (r#"{"Memory":0}"#, format!("the need of 'Memory' is 0; {tokens}")),
         (r#"{"gpu":-1}"#, format!("the need of 'gpu' is -1; {tokens}")),
         (r#"{"gpu":1.5}"#, format!("the need of 'gpu' is '1.5'; {tokens}")),
         (r#"{"gpu":1.0}"#, format!("the need of 'gpu' is '1.0'; {tokens}")),
