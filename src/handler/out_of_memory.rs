@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::job::{Job, MAX_MEMORY, MEMORY, Outcome, bytes_in_words};
+use crate::job::{Job, MAX_MEMORY, MEMORY, Needs, Outcome, bytes_in_words};
 
 /// What happens to the jobs of a kind that run out of memory
 /// ([`KindOptions::on_out_of_memory`](super::kind_options::KindOptions::on_out_of_memory)). The attempt counts in any
@@ -13,11 +13,12 @@ pub enum OutOfMemory {
     /// The job is retried by the retry policy.
     #[default]
     Retry,
-    /// The job is retried, and needs more memory from then on. A job that states no memory is retried without a change.
+    /// The job is retried, and needs more memory from then on than it and its kind have stated. If neither states any,
+    /// it is retried without a change.
     Grow {
         /// By how much the stated memory is multiplied: more than 1.
         factor: f64,
-        /// The most memory in bytes. A job that already states this much becomes dead.
+        /// The most memory in bytes. A job that already needs this much becomes dead.
         max: u64,
     },
     /// The job goes to this queue, as with [`JobError::move_to`](super::job_error::JobError::move_to). A job that is in
@@ -26,11 +27,20 @@ pub enum OutOfMemory {
 }
 
 impl OutOfMemory {
-    /// The outcome of a job of `queue` that failed with `error`, and would otherwise be retried after `delay`.
-    pub(super) fn outcome(&self, job: &Job, queue: &str, delay: Duration, error: String) -> Outcome {
+    /// The outcome of a job of `queue` that failed with `error`, and would otherwise be retried after `delay`. `of_kind`
+    /// is what its kind needs.
+    pub(super) fn outcome(
+        &self,
+        job: &Job,
+        of_kind: Option<&Needs>,
+        queue: &str,
+        delay: Duration,
+        error: String,
+    ) -> Outcome {
         match self {
             OutOfMemory::Grow { factor, max } => {
-                let Some(memory) = job.needs().and_then(|needs| needs.get(MEMORY)) else {
+                let memory_of = |needs: Option<&Needs>| needs.and_then(|needs| needs.get(MEMORY));
+                let Some(memory) = memory_of(job.needs()).or(memory_of(of_kind)) else {
                     return Outcome::Retry { delay, error, needs: None };
                 };
                 if memory >= *max {
@@ -87,6 +97,17 @@ mod tests {
         handlers.run_for_test(Context::for_test(job))
     }
 
+    #[test]
+    fn memory_grows_from_what_the_kind_needs() {
+        let fail = |_: &Job, _: &Context| Err::<(), BoxError>(JobError::out_of_memory("killed").into());
+        let options = KindOptions::new().on_out_of_memory(OutOfMemory::Grow { factor: 2.0, max: 100 });
+        let options = options.retry(Duration::ZERO, Duration::ZERO).needs(Needs::new().memory(30).threads(2));
+        let handlers = Handlers::any(fail).otherwise_options(options);
+        let job = NewJob::text("").needs(Needs::new().token("gpu", 1));
+        let grown = retry(Some(Needs::new().memory(60).token("gpu", 1)));
+        assert_eq!(handlers.run_for_test(Context::for_test(Job::for_test(job))), grown);
+    }
+
     fn retry(needs: Option<Needs>) -> Outcome {
         Outcome::Retry { delay: Duration::ZERO, error: "killed".to_owned(), needs: needs.map(Box::new) }
     }
@@ -116,7 +137,8 @@ mod tests {
         let moved = Outcome::Move { queue: "large".to_owned(), error: "killed".to_owned() };
         assert_eq!(outcome(OutOfMemory::MoveTo("large".to_owned()), None), moved);
         let job = Job::for_test(NewJob::text(""));
-        let there = OutOfMemory::MoveTo("large".to_owned()).outcome(&job, "large", Duration::ZERO, "killed".to_owned());
+        let there =
+            OutOfMemory::MoveTo("large".to_owned()).outcome(&job, None, "large", Duration::ZERO, "killed".to_owned());
         assert_eq!(there, retry(None));
     }
 

@@ -71,7 +71,8 @@ impl Handler {
         let outcome = failure(error, &self.options.retry.unwrap_or_default(), context.attempt());
         match (outcome, verdict(error)) {
             (Outcome::Retry { delay, error, .. }, Verdict::OutOfMemory) => {
-                self.options.on_out_of_memory.outcome(context.job(), context.place().1, delay, error)
+                let of_kind = self.options.needs.as_ref();
+                self.options.on_out_of_memory.outcome(context.job(), of_kind, context.place().1, delay, error)
             }
             (outcome, _) => outcome,
         }

@@ -152,8 +152,8 @@ pub struct Work {
     /// How to limit it [default: by control groups, or if that is not possible, by watching]
     #[arg(long, value_name = "WAY", requires = "memory")]
     memory_by: Option<MemoryMeans>,
-    /// What happens to a job whose program exceeds its limit of memory: retry, grow:FACTOR:BYTES (of memory that the job
-    /// itself states, up to this many bytes) or move:QUEUE
+    /// What happens to a job whose program exceeds its limit of memory: retry, grow:FACTOR:BYTES (more memory, up to this
+    /// many bytes) or move:QUEUE
     #[arg(long, value_name = "RULE", requires = "memory", default_value = "retry")]
     on_out_of_memory: OutOfMemoryRule,
     #[command(flatten)]
