@@ -1,7 +1,7 @@
 //! Jobs with needs run when what they need is free: memory, threads and tokens of their worker.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use rayon::prelude::*;
@@ -70,6 +70,25 @@ fn gated(gate: &Arc<Semaphore>) -> impl Fn(&Job, &Context) -> Result<(), BoxErro
     }
 }
 
+/// Jobs of which each returns only after the next one has started, so that one runs at each moment. If others are kept from
+/// starting, it returns in the end.
+#[derive(Default)]
+struct Overlap {
+    starts: Mutex<u64>,
+    has_started: Condvar,
+}
+
+impl Overlap {
+    fn returns_after_the_next_start(&self) {
+        let mut starts = self.starts.lock().unwrap();
+        *starts += 1;
+        self.has_started.notify_all();
+        let own = *starts;
+        let is_last = |starts: &mut u64| *starts == own;
+        drop(self.has_started.wait_timeout_while(starts, Duration::from_millis(300), is_last).unwrap());
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn of_large_and_small_jobs_no_more_run_than_memory_is_declared_for() {
     let fixture = Fixture::new("needs_memory").await;
@@ -103,10 +122,10 @@ async fn a_large_job_is_not_starved_by_a_stream_of_small_ones() {
     fixture.queue.enqueue_many(&of_kind("large", 1)).await.unwrap();
     let has_run = Arc::new(AtomicBool::new(false));
     let ran = has_run.clone();
-    // Each small job is followed by another, so that at no moment all memory is free by itself.
+    let starts = Overlap::default();
     let handlers = Handlers::new()
-        .kind("small", |_, _| {
-            std::thread::sleep(Duration::from_millis(5));
+        .kind("small", move |_, _| {
+            starts.returns_after_the_next_start();
             Ok(Output::bytes(Vec::new()).enqueue("work", NewJob::text("").kind("small")))
         })
         .options("small", needs(Needs::new().memory(3 * GIB)))
@@ -161,7 +180,7 @@ async fn jobs_of_four_threads_have_them_for_their_pieces_beside_jobs_of_one() {
     fixture.remove().await;
 }
 
-/// Two workers share four threads. One's jobs need three, the other's one.
+/// Two workers share four threads. One's jobs need all, the other's one, of which some run at each moment.
 #[tokio::test(flavor = "multi_thread")]
 async fn threads_are_kept_over_all_workers_of_a_pool() {
     let mut fixture = Fixture::new("needs_shared").await;
@@ -169,13 +188,25 @@ async fn threads_are_kept_over_all_workers_of_a_pool() {
     fixture.config.queue.name = "second".to_owned();
     let second = fixture.connect().await;
     second.admin().create(QueueOptions::default()).await.unwrap();
-    first.enqueue_many(&of_kind("wide", 20)).await.unwrap();
-    second.enqueue_many(&of_kind("narrow", 400)).await.unwrap();
+    first.enqueue_many(&of_kind("wide", 3)).await.unwrap();
+    second.enqueue_many(&of_kind("narrow", 40)).await.unwrap();
     let pool = Arc::new(rayon::ThreadPoolBuilder::new().num_threads(4).build().unwrap());
     let used = Arc::new(Used::default());
-    let wide =
-        Handlers::new().kind("wide", uses(&used, 3)).options("wide", needs(Needs::new().threads(3).token("gpu", 1)));
-    let narrow = Handlers::new().kind("narrow", uses(&used, 1));
+    let (wide_left, starts) = (Arc::new(AtomicUsize::new(3)), Overlap::default());
+    let (left, of_wide, of_narrow) = (wide_left.clone(), used.clone(), used.clone());
+    let wide = Handlers::new()
+        .kind("wide", move |_, _| {
+            of_wide.while_it_runs(4, || std::thread::sleep(Duration::from_millis(2)));
+            left.fetch_sub(1, Ordering::AcqRel);
+            Ok(())
+        })
+        .options("wide", needs(Needs::new().threads(4).token("gpu", 1)));
+    let narrow = Handlers::new().kind("narrow", move |_, _| {
+        of_narrow.while_it_runs(1, || starts.returns_after_the_next_start());
+        let output = Output::bytes(Vec::new());
+        let goes_on = wide_left.load(Ordering::Acquire) > 0;
+        Ok(if goes_on { output.enqueue("second", NewJob::text("").kind("narrow")) } else { output })
+    });
     let config = changed(eight_gib(0), |worker| {
         worker.resources.reserve_after = Duration::from_millis(50);
         worker.resources.tokens = [("gpu".to_owned(), 2)].into();
@@ -183,7 +214,8 @@ async fn threads_are_kept_over_all_workers_of_a_pool() {
     let wide = Worker::builder(&first, wide).config(&config).thread_pool(pool.clone()).start().await.unwrap();
     let narrow = Worker::builder(&second, narrow).config(&config).thread_pool(pool).start().await.unwrap();
     let (wide, narrow) = tokio::join!(wide.drain(), narrow.drain());
-    assert_eq!((wide.unwrap().stats.done, narrow.unwrap().stats.done), (20, 400));
+    assert_eq!(wide.unwrap().stats.done, 3);
+    assert!(narrow.unwrap().stats.done >= 40);
     assert_eq!(used.most(), 4);
     fixture.remove().await;
 }
@@ -368,8 +400,18 @@ async fn without_free_memory_nothing_is_claimed_or_started() {
     let monitor = worker.monitor();
     until("it is seen", || monitor.stats().limited_by == Bottleneck::Memory).await;
     let stats = monitor.stats();
-    assert_eq!((stats.done, stats.running), (0, 0));
+    assert_eq!((stats.done, stats.running, stats.buffered, stats.released), (0, 0, 0, 0));
     worker.shutdown().await.unwrap();
+    fixture.remove().await;
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn without_free_memory_a_drain_of_an_empty_queue_ends() {
+    let fixture = Fixture::new("needs_free_memory_drain").await;
+    let config = changed(eight_gib(2), |worker| worker.resources.min_free_memory = MemorySize::Bytes(1 << 50));
+    let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).config(&config).start().await.unwrap();
+    assert_eq!(worker.drain().await.unwrap().stats.done, 0);
     fixture.remove().await;
 }
 

@@ -20,7 +20,7 @@ use crate::job::{Delivery, Job};
 use crate::procedures::worker::{ClaimAnswer, ClaimEnd, ClaimRequest, UnreadableJob, Withheld};
 use crate::time::Pauses;
 use crate::worker::lease::{Behind, Claimed, HeldJob, Lease, Registration};
-use crate::worker::run::{Executor, Load};
+use crate::worker::run::{Executor, KeepsFree, Load};
 use crate::worker::state::{Bottleneck, CallSize, Phase, WorkerState};
 
 use super::demand::Demand;
@@ -103,6 +103,9 @@ impl Prefetcher {
             let room = if holds_nothing || !self.alone.wants_all_to_end() { self.room() } else { 0 };
             if room == 0 && !self.lost_answers.are_due() {
                 state.limited_by.begin(self.limit_without_room());
+                if self.executor.is_short_of_memory() && state.in_flight.jobs() == 0 {
+                    state.arrivals.found_nothing(); // a drain looks at the queue itself
+                }
                 self.wait_for_room().await;
                 continue;
             }
@@ -200,7 +203,7 @@ impl Prefetcher {
         let with_run = |(job, held): (Job, HeldJob)| {
             let run = behind.remove(&job.id());
             let behind = run.map(|jobs| Box::new(Behind::new(hold(jobs))));
-            Claimed { job, held, claimed_at, permit: None, grant: None, behind }
+            Claimed { job, held, claimed_at, permit: None, grant: None, waits_since: None, behind }
         };
         let jobs = hold(jobs).map(with_run).collect();
         Ok(Some(Fetched { jobs, withheld, alone_waits, limited, took: claimed_at - asked_at }))
@@ -356,7 +359,7 @@ impl Prefetcher {
 
     /// Returns how many threads could start a job that they do not have.
     fn idle_threads(&self, load: &Load) -> usize {
-        if load.keeps_free || self.executor.is_short_of_memory() {
+        if load.keeps_free != KeepsFree::None || self.executor.is_short_of_memory() {
             return 0;
         }
         // The worker's own jobs are counted exactly; a turn ends a little after its last job.
@@ -367,9 +370,13 @@ impl Prefetcher {
 
     /// Returns how many threads must have a job, in addition to the jobs claimed ahead.
     fn threads_to_fill(&self, load: &Load) -> usize {
+        if load.keeps_free == KeepsFree::ForIt {
+            return 0; // the next to start is the job for which they are kept
+        }
         // A worker with fewer threads than its share keeps a job waiting for the next free thread; otherwise the other
         // workers would keep all threads.
-        self.idle_threads(load).max(usize::from(self.state.in_flight.running() < load.share))
+        let own = self.state.in_flight.running() + load.taken;
+        self.idle_threads(load).max(usize::from(own < load.share))
     }
 
     /// Returns the bottleneck if threads are idle while there is no capacity.
@@ -383,6 +390,8 @@ impl Prefetcher {
         let is_held_back = !in_flight.may_start(config.max_in_flight_bytes);
         if is_held_back || (holds_no_more && in_flight.startable() == 0) {
             Bottleneck::Finish
+        } else if self.executor.load().keeps_free != KeepsFree::None {
+            Bottleneck::Resources
         } else {
             Bottleneck::Busy
         }
@@ -390,7 +399,10 @@ impl Prefetcher {
 
     /// Returns the bottleneck if threads are idle because claims find no jobs that can start.
     fn limit_of_short_claims(&self) -> Bottleneck {
-        let in_use = self.executor.load().in_use;
+        let Load { in_use, keeps_free, .. } = self.executor.load();
+        if keeps_free != KeepsFree::None {
+            return Bottleneck::Resources;
+        }
         if in_use.taken > 0 && in_use.all() >= self.state.threads {
             return Bottleneck::Busy; // with jobs that need several threads
         }

@@ -33,6 +33,8 @@ pub(in crate::worker) struct Claimed {
     pub(in crate::worker) permit: Option<Permit>,
     /// What the job has of the worker's resources, if it needs any and they were free.
     pub(in crate::worker) grant: Option<Box<dyn Grant>>,
+    /// Since when the job has waited for its kind or for resources, if it had to.
+    pub(in crate::worker) waits_since: Option<Instant>,
     /// The rest of its run, if the job belongs to one.
     pub(in crate::worker) behind: Option<Box<Behind>>,
 }

@@ -17,14 +17,18 @@
 //! | `kind_limits` | places of a kind; asked last, because a place must not be held by a job that cannot start |
 //!
 //! A job that waits for its kind holds nothing of the ledger, and one that waits in the ledger holds no place: each asks
-//! for both again when it may start, so jobs cannot block each other. A job that waits occupies no thread; it counts as
-//! parked, and [`Admission::ready`] counts only jobs that could start now, so that the pool begins no turn in vain.
+//! for both again when it may start. A job could move between the two for ever, so one that has waited `reserve_after` in
+//! total keeps its place while it waits in the ledger. No job waits for a place while it holds something of the ledger, so
+//! jobs cannot block each other. A job that waits occupies no thread; it counts as parked, and [`Resources::ready`] counts
+//! only jobs that could start now, so that the pool begins no turn in vain.
 //!
 //! Locks: the pool's lock on its members may be held when the ledger's is taken, never the other way round. Under the
 //! ledger's lock, threads are taken by one atomic operation. Grants, permits and jobs are dropped under neither.
 //!
-//! A worker whose jobs need nothing pays one atomic load per job, for the ledger in which nothing waits.
+//! A job that needs nothing pays one atomic load for the ledger, unless jobs wait there that could start on the free
+//! threads.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -32,6 +36,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use crate::config::ResourcesConfig;
+use crate::id::JobId;
 use crate::job::{MEMORY, Needs, THREADS};
 use crate::worker::lease::{Claimed, Grant};
 use crate::worker::state::MachineMemory;
@@ -46,6 +51,11 @@ pub(in crate::worker) enum Admission {
     Waits,
     PutOff(Claimed, Duration),
 }
+
+/// The most postponed jobs of which it is remembered since when they have waited, and for how long they are remembered at
+/// most if there are so many: another worker may have run them.
+const MOST_FIRST_WAITS: usize = 1_000;
+const REMEMBERED: Duration = Duration::from_secs(3_600);
 
 /// The place of the memory in the ledger, before the tokens.
 const MEMORY_PLACE: usize = 0;
@@ -64,6 +74,12 @@ pub(in crate::worker) struct Resources {
     ledger: Mutex<Ledger<Claimed>>,
     /// How many jobs wait in the ledger. Changed under its lock.
     waiting: AtomicUsize,
+    /// [`Ledger::fewest_threads`], or `usize::MAX`. Changed under its lock.
+    fewest_threads: AtomicUsize,
+    /// Since when postponed jobs have waited: one that comes back waits on, so that it gets its reservation in the end.
+    first_waits: Mutex<HashMap<JobId, Instant>>,
+    /// How long a job waits until what it needs is kept free.
+    reserve_after: Duration,
     memory: Arc<MachineMemory>,
     /// The least free memory of the machine with which jobs are started.
     min_free: u64,
@@ -101,6 +117,9 @@ impl Resources {
             member: OnceLock::new(),
             ledger: Mutex::new(ledger),
             waiting: AtomicUsize::new(0),
+            fewest_threads: AtomicUsize::new(usize::MAX),
+            first_waits: Mutex::default(),
+            reserve_after: config.reserve_after,
             min_free: config.min_free_memory.of(usable.unwrap_or_default()),
             memory,
             is_short_of_memory: AtomicBool::new(false),
@@ -145,25 +164,33 @@ impl Resources {
     /// Decides whether a job starts, waits or is postponed. If it starts, it has a grant.
     pub(super) fn admit(self: &Arc<Resources>, handler: usize, need: Need, mut claimed: Claimed) -> Admission {
         let now = Instant::now();
-        let is_admitted = self.ledger.lock().admit(&need, &self.threads(), now);
-        if is_admitted {
+        let first_wait = self.first_waits.lock().remove(&claimed.job.id());
+        if self.change(|ledger| ledger.admit(&need, &self.threads(), now)) {
             claimed.grant = Some(self.grant(need, handler));
             return Admission::Starts(claimed);
         }
-        // While it waits, another job may have its place. (Whoever gives something back meanwhile does not see this job,
-        // but this thread asks for jobs again.)
-        drop(claimed.permit.take());
+        // While it waits, another job may have its place, unless it has waited for long. (Whoever gives something back
+        // meanwhile does not see this job, but this thread asks for jobs again.)
+        let since = *claimed.waits_since.get_or_insert(first_wait.unwrap_or(now));
+        if now.saturating_duration_since(since) < self.reserve_after {
+            drop(claimed.permit.take());
+        }
         claimed.held.parked();
-        let has_row = claimed.has_row();
-        self.change(|ledger| match ledger.wait(Applicant { job: claimed, need, handler, has_row }, now) {
+        let can_be_put_off = can_be_put_off(&claimed);
+        let applicant = Applicant { job: claimed, need, handler, since, can_be_put_off };
+        self.change(|ledger| match ledger.wait(applicant, now) {
             Ok(()) => Admission::Waits,
-            Err((claimed, delay)) => Admission::PutOff(claimed, delay),
+            Err((claimed, delay)) => {
+                self.remember_first_wait(&claimed, now);
+                Admission::PutOff(claimed, delay)
+            }
         })
     }
 
     /// Returns a job that has waited and now has what it needs. It must be started immediately.
     pub(super) fn next(self: &Arc<Resources>) -> Option<Claimed> {
-        if !self.any_waits() {
+        // The turn in which the job would run has one of the threads already.
+        if self.fewest_threads.load(Ordering::Acquire) > self.free_threads() + 1 {
             return None;
         }
         let (mut claimed, need, handler) = self.change(|ledger| ledger.next(&self.threads(), Instant::now()))?;
@@ -173,12 +200,18 @@ impl Resources {
 
     /// Returns how many jobs have waited and could start now, in turns that have not begun.
     pub(super) fn ready(&self) -> usize {
-        if !self.any_waits() {
-            return 0;
-        }
+        let fewest = self.fewest_threads.load(Ordering::Acquire);
         let in_use = self.pool.in_use();
         let free = self.pool.threads().saturating_sub(in_use.all());
-        self.ledger.lock().ready(free, in_use.taken == 0, Instant::now())
+        let is_unlimited = in_use.taken == 0;
+        if fewest > free && (fewest > 1 || !is_unlimited) {
+            return 0;
+        }
+        self.ledger.lock().ready(free, is_unlimited, Instant::now())
+    }
+
+    fn free_threads(&self) -> usize {
+        self.pool.threads().saturating_sub(self.pool.in_use().all())
     }
 
     /// Whether jobs wait for resources.
@@ -188,8 +221,8 @@ impl Resources {
 
     /// The threads that are kept for the first waiting job, and since when it has waited.
     pub(super) fn reserved_threads(&self) -> Option<(usize, Instant)> {
-        if !self.any_waits() {
-            return None;
+        if self.fewest_threads.load(Ordering::Acquire) == usize::MAX {
+            return None; // the first job lacks more than threads
         }
         let ledger = self.ledger.lock();
         let threads = ledger.reserved_threads(Instant::now());
@@ -199,12 +232,36 @@ impl Resources {
     /// Removes the jobs that have to wait much longer than was expected when they came, each with the delay until its
     /// turn.
     pub(super) fn take_surplus(&self) -> Vec<(Claimed, Duration)> {
-        self.change(|ledger| ledger.take_surplus(Claimed::has_row, Instant::now()))
+        let now = Instant::now();
+        let surplus = self.change(|ledger| ledger.take_surplus(can_be_put_off, now));
+        surplus.iter().for_each(|(claimed, _)| self.remember_first_wait(claimed, now));
+        surplus
+    }
+
+    fn remember_first_wait(&self, claimed: &Claimed, now: Instant) {
+        let mut first_waits = self.first_waits.lock();
+        if first_waits.len() == MOST_FIRST_WAITS {
+            first_waits.retain(|_, since| now.saturating_duration_since(*since) < REMEMBERED);
+        }
+        if first_waits.len() < MOST_FIRST_WAITS {
+            first_waits.extend(claimed.waits_since.map(|since| (claimed.job.id(), since)));
+        }
     }
 
     /// Removes the waiting jobs for which `which` holds.
     pub(super) fn take_waiting(&self, which: impl Fn(&Claimed) -> bool) -> Vec<Claimed> {
-        self.change(|ledger| ledger.take_waiting(which))
+        self.change(|ledger| ledger.take_waiting(which, Instant::now()))
+    }
+
+    /// Logs, once for each job, that threads were kept for it in vain.
+    pub(super) fn tell_of_passing(&self) {
+        if let Some(threads) = self.ledger.lock().tell_of_passing(Instant::now()) {
+            tracing::warn!(
+                threads,
+                reserve_after = ?self.reserve_after,
+                "threads were kept free for a job, but too many are in use by jobs that run for long; letting others start meanwhile"
+            );
+        }
     }
 
     /// Whether the machine is so short of memory that nothing is started.
@@ -249,8 +306,14 @@ impl Resources {
         let mut ledger = self.ledger.lock();
         let changed = change(&mut ledger);
         self.waiting.store(ledger.waiting(), Ordering::Release);
+        self.fewest_threads.store(ledger.fewest_threads().unwrap_or(usize::MAX), Ordering::Release);
         changed
     }
+}
+
+/// Whether a waiting job can be postponed. One that keeps its place would lose it.
+fn can_be_put_off(claimed: &Claimed) -> bool {
+    claimed.has_row() && claimed.permit.is_none()
 }
 
 /// The worker has less than a job needs.
@@ -285,14 +348,10 @@ impl Drop for Granted {
         let Granted { resources, need, handler, started_at, threads } = self;
         let now = Instant::now();
         let run = started_at.map(|at| now.saturating_duration_since(at));
-        let any_waits = {
-            let mut ledger = resources.ledger.lock();
-            ledger.give_back(need, *handler, run, now);
-            ledger.waiting() > 0
-        };
+        resources.change(|ledger| ledger.give_back(need, *handler, run, now));
         match threads.take() {
             Some(threads) => drop(threads), // pumps
-            None if any_waits => resources.pool.pump(),
+            None if resources.any_waits() => resources.pool.pump(),
             None => {}
         }
     }

@@ -54,6 +54,7 @@ impl Executor {
         let kind_limits = KindLimits::new(handlers.places(), &pool);
         let resources = Resources::new(&config.resources, state.memory.clone(), &pool, kind_metrics.len());
         let resources = Arc::new(resources);
+        resources.measure(); // before the first claim
         let surroundings = state.stop.surroundings(handlers.shared_state(), state.notes.clone(), state.place());
         let surroundings = DroppedElsewhere::new(Arc::new(surroundings));
         let starter = Arc::new(JobStarter {
@@ -164,14 +165,16 @@ impl Executor {
         self.close();
     }
 
-    /// Once a second, measures the free memory, and postpones jobs that have waited longer than expected for other jobs.
-    /// Never returns.
+    /// Once a second, measures the free memory, postpones jobs that have waited longer than expected for other jobs, and
+    /// ends those that wait in vain. Never returns.
     pub(in crate::worker) async fn keep_putting_off(self) {
         let JobStarter { kind_limits, resources, .. } = &*self.starter;
         let mut ticks = tokio::time::interval(SURPLUS_INTERVAL);
         loop {
             ticks.tick().await;
             resources.measure();
+            resources.tell_of_passing();
+            self.starter.end_those_that_are_over();
             for (claimed, delay) in kind_limits.take_surplus() {
                 self.starter.put_off_for_others(claimed, delay);
             }
@@ -200,6 +203,7 @@ impl Executor {
         while self.starter.waiting.try_recv().is_ok() {}
         self.starter.kind_limits.drop_waiting();
         drop(self.starter.resources.take_waiting(|_| true));
+        self.pump(); // what was kept for them may be for other workers of the pool
     }
 
     /// Releases up to `jobs` unstarted jobs, the oldest first, so that another worker can run them immediately.

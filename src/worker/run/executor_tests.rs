@@ -10,7 +10,9 @@ use crate::handler::{Context, Handlers, KindOptions, Output, Permit, SharedLimit
 use crate::job::{Job, Needs, NewJob};
 use crate::procedures::worker::read_for_test;
 use crate::worker::finish;
+use crate::worker::run::admission::Admission;
 use crate::worker::run::handlers_and_hooks::Hooks;
+use crate::worker::run::ledger::Need;
 use crate::worker::run::worker_turns::Jobs;
 use crate::worker::state::{Machine, MachineMemory};
 
@@ -38,7 +40,15 @@ async fn after_a_suspension_nothing_is_started_until_a_heartbeat_was_answered() 
     executor.submit(
         claimed
             .into_iter()
-            .map(|(job, held)| Claimed { job, held, claimed_at, permit: None, grant: None, behind: None })
+            .map(|(job, held)| Claimed {
+                job,
+                held,
+                claimed_at,
+                permit: None,
+                grant: None,
+                waits_since: None,
+                behind: None,
+            })
             .collect(),
     );
     executor.pump();
@@ -64,7 +74,15 @@ async fn what_comes_after_it_was_closed_is_given_back_and_not_started() {
     executor.submit(
         claimed
             .into_iter()
-            .map(|(job, held)| Claimed { job, held, claimed_at, permit: None, grant: None, behind: None })
+            .map(|(job, held)| Claimed {
+                job,
+                held,
+                claimed_at,
+                permit: None,
+                grant: None,
+                waits_since: None,
+                behind: None,
+            })
             .collect(),
     );
     state.in_flight.idle().await;
@@ -91,7 +109,15 @@ async fn what_was_held_back_for_the_output_of_another_starts_when_that_is_confir
     executor.submit(
         claimed
             .into_iter()
-            .map(|(job, held)| Claimed { job, held, claimed_at, permit: None, grant: None, behind: None })
+            .map(|(job, held)| Claimed {
+                job,
+                held,
+                claimed_at,
+                permit: None,
+                grant: None,
+                waits_since: None,
+                behind: None,
+            })
             .collect(),
     );
     while state.in_flight.awaiting_finish() == 0 || executor.load().in_use.all() > 0 {
@@ -125,7 +151,15 @@ async fn a_payload_is_not_copied_between_the_driver_and_the_handler() {
     executor.submit(
         claimed
             .into_iter()
-            .map(|(job, held)| Claimed { job, held, claimed_at, permit: None, grant: None, behind: None })
+            .map(|(job, held)| Claimed {
+                job,
+                held,
+                claimed_at,
+                permit: None,
+                grant: None,
+                waits_since: None,
+                behind: None,
+            })
             .collect(),
     );
     assert_eq!(seen.recv().unwrap(), address);
@@ -177,7 +211,7 @@ impl Limited {
     fn claimed(&self, kind: &str) -> Claimed {
         let job = Job::for_test(NewJob::text("").kind(kind));
         let (job, held) = HeldJob::claimed(&self.registration, &self.state.in_flight, vec![job]).remove(0);
-        Claimed { job, held, claimed_at: Instant::now(), permit: None, grant: None, behind: None }
+        Claimed { job, held, claimed_at: Instant::now(), permit: None, grant: None, waits_since: None, behind: None }
     }
 
     fn admit(&self) {
@@ -225,7 +259,8 @@ fn with_needs(state: &WorkerState, registration: &Arc<Registration>, needs: &[Ne
     };
     let claimed = HeldJob::claimed(registration, &state.in_flight, needs.iter().map(job).collect());
     let claimed_at = Instant::now();
-    let hand_on = |(job, held)| Claimed { job, held, claimed_at, permit: None, grant: None, behind: None };
+    let hand_on =
+        |(job, held)| Claimed { job, held, claimed_at, permit: None, grant: None, waits_since: None, behind: None };
     claimed.into_iter().map(hand_on).collect()
 }
 
@@ -296,4 +331,59 @@ fn executor_of(
     handlers.check(&state.config).unwrap();
     let code = DroppedElsewhere::new(HandlersAndHooks { handlers, hooks: Hooks::default() });
     Executor::new(state, pool, code, clock.clone(), finisher)
+}
+
+/// An executor with one GiB, all of which a job has, and the need of another job for it.
+fn all_memory_taken(reserve_after: Duration) -> (Arc<WorkerState>, Executor, Arc<Registration>, Claimed, Need) {
+    let clock = Arc::new(LeaseValidity::default());
+    clock.renewed(clock.now(), LEASE);
+    let mut config = WorkerConfig::default();
+    config.resources.memory = MemorySize::Bytes(1 << 30);
+    config.resources.reserve_after = reserve_after;
+    let state = Arc::new(WorkerState::for_test(config));
+    let (executor, _) = counting_executor(&state, &clock);
+    let registration = Arc::new(Registration::for_test(clock));
+    let need = executor.starter.resources.need(&Needs::new().memory(1 << 30)).unwrap().unwrap();
+    let first = with_fence(&state, &registration, 1);
+    let Admission::Starts(has_memory) = executor.starter.resources.admit(0, need.clone(), first) else { panic!() };
+    (state, executor, registration, has_memory, need)
+}
+
+fn with_fence(state: &WorkerState, registration: &Arc<Registration>, fence: i32) -> Claimed {
+    let job = Job { fence: Fence(fence), ..Job::for_test(NewJob::text("")) };
+    let (job, held) = HeldJob::claimed(registration, &state.in_flight, vec![job]).remove(0);
+    Claimed { job, held, claimed_at: Instant::now(), permit: None, grant: None, waits_since: None, behind: None }
+}
+
+#[tokio::test]
+async fn what_waits_for_resources_in_vain_is_ended_before_its_turn() {
+    let (state, executor, registration, has_memory, need) = all_memory_taken(LEASE);
+    let JobStarter { resources, .. } = &*executor.starter;
+    let id = has_memory.job.id();
+    let losses: [&dyn Fn(); 2] =
+        [&|| registration.cancellations().ask(id, Fence(2)), &|| registration.cancellations().lose_lease()];
+    for lose in losses {
+        let claimed = with_fence(&state, &registration, 2);
+        assert!(matches!(resources.admit(0, need.clone(), claimed), Admission::Waits));
+        executor.starter.end_those_that_are_over();
+        assert_eq!(state.in_flight.parked(), 1);
+        lose();
+        executor.starter.end_those_that_are_over();
+        assert_eq!((state.in_flight.parked(), resources.any_waits()), (0, false));
+        registration.cancellations().forget(id, Fence(2));
+    }
+}
+
+#[tokio::test]
+async fn a_job_that_has_waited_for_long_keeps_its_place_while_it_waits_for_resources() {
+    for (reserve_after, keeps) in [(LEASE, false), (Duration::ZERO, true)] {
+        let (state, executor, registration, _has_memory, need) = all_memory_taken(reserve_after);
+        let places = Arc::new(SharedLimit::new(1));
+        let [own, other] = [(); 2].map(|()| places.join(FairPool::own(1, None).unwrap()));
+        assert!(places.change(|line, now| line.take_place(own, now)));
+        let mut claimed = with_fence(&state, &registration, 2);
+        claimed.permit = Some(Permit::new(&places, own));
+        assert!(matches!(executor.starter.resources.admit(0, need, claimed), Admission::Waits));
+        assert_eq!(places.change(|line, now| line.take_place(other, now)), !keeps);
+    }
 }

@@ -196,22 +196,27 @@ impl FairPool {
         let others = || members.all.iter().filter(|member| member.id != seen_by && member.jobs.strong_count() > 0);
         let have_jobs = others().filter(|member| !member.is_idle || !member.running.is_empty());
         let weight = |member: &Member| member.weight;
-        let own = members.all.iter().find(|member| member.id == seen_by).map_or(1.0, weight);
-        let share = fair_share(self.threads(), own, have_jobs.map(weight).sum());
-        let taken: usize = others().map(|member| member.running.len()).sum();
+        let own = members.all.iter().find(|member| member.id == seen_by);
+        let share = fair_share(self.threads(), own.map_or(1.0, weight), have_jobs.map(weight).sum());
+        let of_others: usize = others().map(|member| member.running.len()).sum();
         Load {
             is_shared: others().next().is_some(),
             in_use: self.in_use.now(),
-            keeps_free: members.reserved.is_some(),
+            taken: own.map_or(0, |member| member.running.iter().filter(|charge| charge.is_further).count()),
+            keeps_free: match members.reserved {
+                None => KeepsFree::None,
+                Some(reserved) if reserved.member == seen_by => KeepsFree::ForIt,
+                Some(_) => KeepsFree::ForAnother,
+            },
             share,
-            usable: share.max(self.threads().saturating_sub(taken)),
+            usable: share.max(self.threads().saturating_sub(of_others)),
         }
     }
 }
 
 impl Threads for FairPool {
     fn any_is_free(&self) -> bool {
-        self.in_use.now().all() < self.threads()
+        self.reserved.load(Ordering::Relaxed) == 0 && self.in_use.now().all() < self.threads()
     }
 
     fn wake(self: Arc<FairPool>) {
@@ -225,12 +230,21 @@ pub(in crate::worker) struct Load {
     pub(in crate::worker) is_shared: bool,
     /// The threads that all workers use.
     pub(in crate::worker) in_use: InUse,
-    /// Whether threads are kept free for a job that needs several.
-    pub(in crate::worker) keeps_free: bool,
+    /// The threads that jobs of this worker have taken besides those of their turns.
+    pub(in crate::worker) taken: usize,
+    pub(in crate::worker) keeps_free: KeepsFree,
     /// This worker's share of the threads, beside the other workers that have jobs.
     pub(in crate::worker) share: usize,
     /// How many threads the worker may use: its share, or more if the others leave theirs unused.
     pub(in crate::worker) usable: usize,
+}
+
+/// Whether threads are kept free for a job that needs several, and whose job that is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::worker) enum KeepsFree {
+    None,
+    ForIt,
+    ForAnother,
 }
 
 /// Returns a worker's share of the threads by its weight; at least one thread.

@@ -193,14 +193,16 @@ fn threads_that_are_kept_for_a_worker_are_not_another_s() {
     let weak: Weak<Queued> = Arc::downgrade(&other);
     let other_id = pool.join(weak, 1, 0);
     pool.most.store(0, Ordering::Release); // no slot
-    own.0.set(1);
     other.set(5);
     let begin = || Turn::begin(&pool, Instant::now()).0;
     pool.in_use.begin_turn(4);
     pool.in_use.begin_turn(4);
-    assert!(begin().is_none(), "three are not free, and two are kept");
-    assert!(pool.load(other_id).keeps_free && !pool.take(other_id, 1, 0));
+    assert!(begin().is_none(), "three are not free, and two are kept, although its only job cannot start");
+    assert!(!pool.take(other_id, 1, 0));
+    assert_eq!([own_id, other_id].map(|id| pool.load(id).keeps_free), [KeepsFree::ForIt, KeepsFree::ForAnother]);
     pool.in_use.end_turn();
+    assert!(!Threads::any_is_free(&*pool), "for no other job");
+    own.0.set(1);
     let (_, turn) = begin().expect("three are free");
     assert_eq!(turn.charge, pool.members.lock().all[0].running[0], "whose they are");
     assert!(pool.take(own_id, 2, 0), "they are its own");
@@ -208,8 +210,8 @@ fn threads_that_are_kept_for_a_worker_are_not_another_s() {
     let further = pool.charge(own_id, 2);
     assert!(begin().is_none(), "all four are in use");
     assert_eq!(
-        (pool.load(own_id).in_use.all(), pool.load(other_id).usable),
-        (4, 2),
+        (pool.load(own_id).in_use.all(), pool.load(own_id).taken, pool.load(other_id).usable),
+        (4, 2, 2),
         "half of the threads is the other's share"
     );
     drop(further);

@@ -56,7 +56,7 @@ impl Jobs for JobStarter {
     }
 
     fn reserved_threads(&self) -> Option<(usize, Instant)> {
-        self.resources.reserved_threads()
+        if self.may_start() { self.resources.reserved_threads() } else { None }
     }
 
     fn run(&self, slice_end: Instant) {
@@ -78,8 +78,9 @@ impl Jobs for JobStarter {
 
 impl JobStarter {
     /// Whether jobs may leave the channel. They may not while the lease is in doubt, because they may already be
-    /// running elsewhere, and not while too many bytes are held or the machine is short of memory. After [`Executor::close`], only jobs without a row
-    /// still run, because they depend on no lease, and their outputs are not sent.
+    /// running elsewhere, and not while too many bytes are held or the machine is short of memory. After
+    /// [`Executor::close`](super::executor::Executor::close), only jobs without a row still run, because they depend on
+    /// no lease, and their outputs are not sent.
     fn may_start(&self) -> bool {
         let WorkerState { in_flight, config, .. } = &*self.state;
         self.closed.load(Ordering::Acquire)
@@ -104,20 +105,13 @@ impl JobStarter {
 
     /// Runs a job, releases it, or drops it if its lease is lost. Returns the time afterwards.
     fn start(&self, claimed: Claimed) -> Instant {
-        // A job without a row cannot be run by any other worker.
         let has_row = claimed.has_row();
         if self.surroundings.is_stopping_now() {
             drop(claimed); // gone, or left to the reaper: this process sends nothing about it
             return Instant::now();
         }
-        if has_row && claimed.held.registration().is_lost() {
-            self.drop_lost(claimed);
-            return Instant::now();
-        }
-        let is_cancelled = claimed.held.registration().cancellations().is_asked(claimed.job.id(), claimed.job.fence());
-        let is_broken = claimed.behind.as_ref().is_some_and(|behind| behind.run.is_broken());
-        if has_row && (is_cancelled || is_broken || self.closed.load(Ordering::Acquire)) {
-            self.give_back(claimed);
+        if is_over(&claimed) || (has_row && self.closed.load(Ordering::Acquire)) {
+            self.end_unstarted(claimed);
             return Instant::now();
         }
         if !has_row && self.cut_off.load(Ordering::Acquire) {
@@ -250,9 +244,15 @@ impl JobStarter {
         self.finisher.send(Ended::Ran(Ran { finish, enqueued_at, by_handler, frees_turn, run, held }));
         match next {
             // Behind the other jobs that wait for a thread.
-            Some((job, held)) => {
-                self.wait_for_thread(Claimed { job, held, claimed_at, permit: None, grant: None, behind })
-            }
+            Some((job, held)) => self.wait_for_thread(Claimed {
+                job,
+                held,
+                claimed_at,
+                permit: None,
+                grant: None,
+                waits_since: None,
+                behind,
+            }),
             None => behind.into_iter().for_each(|behind| self.give_back_run(*behind)),
         }
         ended_at
@@ -334,6 +334,18 @@ impl JobStarter {
         behind.into_iter().for_each(|behind| self.give_back_run(*behind));
     }
 
+    /// Ends the jobs that wait for resources in vain, so that nothing is kept for them.
+    pub(super) fn end_those_that_are_over(&self) {
+        if self.resources.any_waits() {
+            self.resources.take_waiting(is_over).into_iter().for_each(|claimed| self.end_unstarted(claimed));
+        }
+    }
+
+    /// Releases a job, or drops it if its lease is lost.
+    fn end_unstarted(&self, claimed: Claimed) {
+        if claimed.held.registration().is_lost() { self.drop_lost(claimed) } else { self.give_back(claimed) }
+    }
+
     fn drop_lost(&self, claimed: Claimed) {
         let jobs = claimed.jobs();
         let Claimed { job, held, permit, behind, .. } = claimed;
@@ -346,4 +358,13 @@ impl JobStarter {
         self.state.metrics.lost(jobs);
         self.state.tally.lost(jobs as u64);
     }
+}
+
+/// Whether a job must not start any more: its lease is lost, or it is cancelled, or the run to which it belongs is broken. A
+/// job without a row cannot be run by any other worker.
+fn is_over(claimed: &Claimed) -> bool {
+    let registration = claimed.held.registration();
+    let is_broken = || claimed.behind.as_ref().is_some_and(|behind| behind.run.is_broken());
+    let is_cancelled = || registration.cancellations().is_asked(claimed.job.id(), claimed.job.fence());
+    claimed.has_row() && (registration.is_lost() || is_cancelled() || is_broken())
 }

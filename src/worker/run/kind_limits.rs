@@ -89,6 +89,7 @@ impl KindLimits {
             // A job without a row cannot be postponed; `worker.max_in_flight` limits how many wait.
             if waiting.len() < line.room(kind.waiter, now) || !claimed.has_row() {
                 claimed.held.parked();
+                claimed.waits_since.get_or_insert(now);
                 waiting.push_back((now, claimed));
                 return Admission::Waits;
             }
@@ -176,7 +177,15 @@ mod tests {
         let held = HeldJob::claimed(&registration, &state.in_flight, (0..count).map(|_| job()).collect());
         let claimed_at = Instant::now();
         held.into_iter()
-            .map(|(job, held)| Claimed { job, held, claimed_at, permit: None, grant: None, behind: None })
+            .map(|(job, held)| Claimed {
+                job,
+                held,
+                claimed_at,
+                permit: None,
+                grant: None,
+                waits_since: None,
+                behind: None,
+            })
             .collect()
     }
 

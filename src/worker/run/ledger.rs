@@ -10,6 +10,10 @@
 //! The jobs wait in the order in which they came. The first is the only one with a reservation, so two large jobs cannot
 //! keep a worker from each other. Memory and tokens are reserved as soon as it has waited long enough; threads only once
 //! its memory and tokens are free, because otherwise threads would be idle for as long as another job keeps its memory.
+//!
+//! A job that runs for hours could keep reserved threads idle for hours. Threads are therefore reserved in turns: in a
+//! keeping turn they are kept, in a passing turn other jobs may have them. The turns last one, two, four and then always
+//! [`LONGEST_TURN`] times `reserve_after`, so that a keeping turn becomes longer than most jobs take.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -18,6 +22,13 @@ use crate::handler::{HOLD, TurnBookings};
 
 /// The most jobs that wait here, if they can be postponed. Each look at them reads all.
 const MOST_WAITING: usize = 1_000;
+
+/// The longest turn in which threads are kept, or other jobs pass, in units of the shortest. It is a power of two, because
+/// each turn is twice as long as the previous one.
+const LONGEST_TURN: u128 = 8;
+
+/// The least duration of the shortest turn: the pool looks at least so often at what has changed by time alone.
+const SHORTEST_TURN: Duration = Duration::from_secs(1);
 
 /// What a job needs of a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,7 +45,15 @@ struct Waiting<T> {
     need: Need,
     /// The index of the job's handler.
     handler: usize,
+    /// Since when it has waited, here or for its kind.
     since: Instant,
+}
+
+/// The first job lacks nothing but threads.
+struct LacksThreads {
+    since: Instant,
+    /// Whether the log has said that other jobs pass it.
+    is_told: bool,
 }
 
 /// A job that a worker is about to start or to make wait.
@@ -42,8 +61,9 @@ pub(super) struct Applicant<T> {
     pub(super) job: T,
     pub(super) need: Need,
     pub(super) handler: usize,
-    /// Whether the job can be postponed.
-    pub(super) has_row: bool,
+    /// Since when it has waited, here or for its kind, with the time for which it was postponed meanwhile.
+    pub(super) since: Instant,
+    pub(super) can_be_put_off: bool,
 }
 
 /// The threads of a pool, as the ledger sees them. Called under the ledger's lock.
@@ -60,6 +80,7 @@ pub(super) struct Ledger<T> {
     threads: usize,
     /// The waiting jobs, the longest wait first.
     waiting: VecDeque<Waiting<T>>,
+    lacks_threads: Option<LacksThreads>,
     /// How many admitted jobs have not been given back.
     admitted: usize,
     /// The mean run time of each handler's jobs that needed something.
@@ -77,6 +98,7 @@ impl<T> Ledger<T> {
             has,
             threads,
             waiting: VecDeque::new(),
+            lacks_threads: None,
             admitted: 0,
             mean_runs: vec![None; handlers],
             changed_at: now,
@@ -87,6 +109,12 @@ impl<T> Ledger<T> {
 
     pub(super) fn waiting(&self) -> usize {
         self.waiting.len()
+    }
+
+    /// The fewest threads that a waiting job needs whose memory and tokens are free: without so many, none can start.
+    pub(super) fn fewest_threads(&self) -> Option<usize> {
+        let have_the_rest = self.waiting.iter().filter(|waiting| fits(&waiting.need, &self.free));
+        have_the_rest.map(|waiting| waiting.need.threads).min()
     }
 
     /// Takes what a job needs that does not wait here, if it is free.
@@ -109,6 +137,9 @@ impl<T> Ledger<T> {
         let mut waiting = self.waiting.iter().enumerate();
         let (place, _) = waiting.find(|(place, waiting)| starts(*place, &waiting.need))?;
         let Waiting { job, need, handler, .. } = self.waiting.remove(place)?;
+        if place == 0 {
+            self.lacks_threads = None;
+        }
         self.take(&need, now);
         Some((job, need, handler))
     }
@@ -137,10 +168,32 @@ impl<T> Ledger<T> {
         jobs
     }
 
-    /// The threads that the first job is kept from, and only by threads, if it has waited long enough; otherwise 0.
+    /// The threads that the first job is kept from, and only by threads, if it has waited long enough and other jobs may
+    /// not pass it; otherwise 0.
     pub(super) fn reserved_threads(&self, now: Instant) -> usize {
-        let first = self.first_reserved(now).filter(|need| need.threads > 1 && fits(need, &self.free));
-        first.map_or(0, |need| need.threads)
+        let is_kept = self.lacks_threads.is_some() && !self.lets_pass(now);
+        self.first_reserved(now).filter(|_| is_kept).map_or(0, |need| need.threads)
+    }
+
+    /// Whether other jobs may have the threads of the first, because it did not get them while they were kept.
+    fn lets_pass(&self, now: Instant) -> bool {
+        let (Some(first), Some(lacks)) = (self.waiting.front(), &self.lacks_threads) else { return false };
+        let kept_since = lacks.since.max(first.since + self.reserve_after);
+        let shortest = self.reserve_after.max(SHORTEST_TURN);
+        let units = now.saturating_duration_since(kept_since).as_nanos() / shortest.as_nanos() + 1;
+        let turn = match units / LONGEST_TURN {
+            0 => u128::from(units.ilog2()),
+            longest => u128::from(LONGEST_TURN.ilog2()) + longest - 1,
+        };
+        turn % 2 == 1
+    }
+
+    /// Returns how many threads the first job needs, once, if it did not get them while they were kept.
+    pub(super) fn tell_of_passing(&mut self, now: Instant) -> Option<usize> {
+        let (lets_pass, first) = (self.lets_pass(now), self.waiting.front()?);
+        let lacks = self.lacks_threads.as_mut().filter(|lacks| lets_pass && !lacks.is_told)?;
+        lacks.is_told = true;
+        Some(first.need.threads)
     }
 
     /// Since when the first job has waited.
@@ -150,14 +203,20 @@ impl<T> Ledger<T> {
 
     /// Makes a job wait that does not fit, or returns it with the time for which it is to be postponed.
     pub(super) fn wait(&mut self, applicant: Applicant<T>, now: Instant) -> Result<(), (T, Duration)> {
-        let Applicant { job, need, handler, has_row } = applicant;
-        let waits = self.waiting_time(HOLD, now).saturating_add(self.turn_time(&need, handler, HOLD, now));
-        let is_soon = waits <= HOLD && self.waiting.len() < MOST_WAITING;
-        if self.waiting.is_empty() || is_soon || !has_row {
-            self.waiting.push_back(Waiting { job, need, handler, since: now });
-            return Ok(());
+        let Applicant { job, need, handler, since, can_be_put_off } = applicant;
+        // However long it takes itself: the first to wait gets a reservation in the end.
+        let is_soon = self.waiting_time(HOLD, now) < HOLD && self.waiting.len() < MOST_WAITING;
+        let is_first = self.waiting.front().is_none_or(|first| since < first.since);
+        if !is_soon && !is_first && can_be_put_off {
+            return Err((job, self.book(&need, handler, now)));
         }
-        Err((job, self.book(&need, handler, now)))
+        let place = self.waiting.partition_point(|waiting| waiting.since <= since);
+        self.waiting.insert(place, Waiting { job, need, handler, since });
+        if place == 0 {
+            self.lacks_threads = None;
+        }
+        self.look_at_first(now);
+        Ok(())
     }
 
     /// Gives back what a job had. `run` is how long it took, if it ran.
@@ -174,25 +233,34 @@ impl<T> Ledger<T> {
         if self.waiting.is_empty() {
             self.bookings.clear(now); // whatever was put off may come
         }
+        self.look_at_first(now);
     }
 
-    /// Removes jobs that have to wait much longer than was expected when they came, each with the time for which it is
-    /// to be postponed. The first job stays, so that it gets its reservation.
-    pub(super) fn take_surplus(&mut self, has_row: impl Fn(&T) -> bool, now: Instant) -> Vec<(T, Duration)> {
+    /// Removes jobs that have to wait for those before them much longer than was expected when they came, each with the
+    /// time for which it is to be postponed. The first job stays, so that it gets its reservation.
+    pub(super) fn take_surplus(&mut self, can_be_put_off: impl Fn(&T) -> bool, now: Instant) -> Vec<(T, Duration)> {
         let mut surplus = Vec::new();
         let mut waits = self.waiting_time(HOLD, now);
-        while waits > 2 * HOLD && self.waiting.len() > 1 && self.waiting.back().is_some_and(|last| has_row(&last.job)) {
+        while let Some(last) = self.waiting.back().filter(|last| can_be_put_off(&last.job)) {
+            waits = waits.saturating_sub(self.turn_time(&last.need, last.handler, HOLD, now));
+            if waits <= 2 * HOLD {
+                break;
+            }
             let Some(Waiting { job, need, handler, .. }) = self.waiting.pop_back() else { break };
-            waits = waits.saturating_sub(self.turn_time(&need, handler, HOLD, now));
             surplus.push((job, self.book(&need, handler, now)));
         }
         surplus
     }
 
     /// Removes the waiting jobs for which `which` holds.
-    pub(super) fn take_waiting(&mut self, which: impl Fn(&T) -> bool) -> Vec<T> {
+    pub(super) fn take_waiting(&mut self, which: impl Fn(&T) -> bool, now: Instant) -> Vec<T> {
+        let first_goes = self.waiting.front().is_some_and(|first| which(&first.job));
         let (taken, left): (Vec<_>, Vec<_>) = self.waiting.drain(..).partition(|waiting| which(&waiting.job));
         self.waiting = left.into();
+        if first_goes {
+            self.lacks_threads = None;
+        }
+        self.look_at_first(now);
         taken.into_iter().map(|waiting| waiting.job).collect()
     }
 
@@ -200,6 +268,15 @@ impl<T> Ledger<T> {
         subtract(&mut self.free, need);
         self.admitted += 1;
         self.changed_at = now;
+        self.look_at_first(now);
+    }
+
+    /// Notes since when the first job lacks nothing but threads. Called after each change of the waiting jobs or of what
+    /// is free.
+    fn look_at_first(&mut self, now: Instant) {
+        let first = self.waiting.front().filter(|first| first.need.threads > 1 && fits(&first.need, &self.free));
+        let before = self.lacks_threads.take();
+        self.lacks_threads = first.and(before.or(Some(LacksThreads { since: now, is_told: false })));
     }
 
     /// Whether a waiting job gets a reservation if it is the first.

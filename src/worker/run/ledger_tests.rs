@@ -41,7 +41,7 @@ fn ledger(reserve_after: Duration, now: Instant) -> Ledger<u32> {
 
 /// Applies for a job, which is in a turn of its own.
 fn wait(ledger: &mut Ledger<u32>, job: u32, need: Need, now: Instant) -> Result<(), (u32, Duration)> {
-    ledger.wait(Applicant { job, need, handler: 0, has_row: true }, now)
+    ledger.wait(Applicant { job, need, handler: 0, since: now, can_be_put_off: true }, now)
 }
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -106,9 +106,9 @@ fn about_a_wave_waits_and_what_is_further_away_is_put_off() {
     let later = start + Duration::from_secs(2);
     let (job, delay) = wait(&mut ledger, 5, of_memory(2), later).unwrap_err();
     assert_eq!((job, delay), (5, Duration::from_millis(2_500)), "behind the four, each a quarter of two seconds");
-    let has_no_row = Applicant { job: 6, need: of_memory(2), handler: 0, has_row: false };
+    let has_no_row = Applicant { job: 6, need: of_memory(2), handler: 0, since: start, can_be_put_off: false };
     assert!(ledger.wait(has_no_row, start).is_ok(), "it cannot be put off");
-    assert_eq!(ledger.take_waiting(|job| *job == 6), [6]);
+    assert_eq!(ledger.take_waiting(|job| *job == 6, later), [6]);
 
     // The job runs on and on. The first keeps waiting, for its reservation.
     let late = start + 10 * MINUTE;
@@ -121,6 +121,80 @@ fn about_a_wave_waits_and_what_is_further_away_is_put_off() {
     assert!(ledger.next(&pool, late).is_some());
     assert!((0..MOST_WAITING as u32).all(|job| wait(&mut ledger, job, of_memory(2), late).is_ok()));
     assert!(wait(&mut ledger, 0, of_memory(2), late).is_err());
+}
+
+#[test]
+fn a_job_longer_than_jobs_may_wait_gets_its_reservation_behind_short_ones() {
+    let start = Instant::now();
+    let pool = Threads::default();
+    let mut ledger = Ledger::new(vec![8, 1], THREADS, 2, MINUTE, start);
+    let (short, long) = (0, 1);
+    for (handler, run) in [(short, Duration::from_millis(1)), (long, 5 * MINUTE)] {
+        assert!(ledger.admit(&of_memory(8), &pool, start));
+        ledger.give_back(&of_memory(8), handler, Some(run), start);
+    }
+    assert!(ledger.admit(&of_memory(8), &pool, start));
+    let mut wait = |job, handler| {
+        let applicant = Applicant { job, need: of_memory(8), handler, since: start, can_be_put_off: true };
+        ledger.wait(applicant, start).is_ok()
+    };
+    assert!(wait(1, short) && wait(2, long));
+    assert!(!wait(3, short), "it would wait for the long one");
+    assert!(ledger.take_surplus(|_| true, start + Duration::from_secs(2)).is_empty());
+
+    ledger.give_back(&of_memory(8), short, None, start);
+    assert_eq!(ledger.next(&pool, start).unwrap().0, 1);
+    ledger.give_back(&of_memory(8), short, None, start + MINUTE);
+    assert!(!ledger.admit(&of_memory(1), &pool, start + MINUTE), "all is kept for the long one");
+}
+
+#[test]
+fn threads_are_kept_and_left_to_others_in_turns() {
+    let start = Instant::now();
+    let (mut ledger, pool) = (ledger(MINUTE, start), Threads::default());
+    pool.0.set(3);
+    assert!(ledger.admit(&of_memory(8), &pool, start));
+    wait(&mut ledger, 1, need(3, 2, 0), start).unwrap();
+    ledger.give_back(&of_memory(8), 0, None, start + 10 * MINUTE);
+    let after = |minutes: u32| start + (10 + minutes) * MINUTE;
+    let kept: Vec<bool> = (0..32).map(|minutes| ledger.reserved_threads(after(minutes)) == 3).collect();
+    let turns: Vec<(bool, usize)> = kept.chunk_by(PartialEq::eq).map(|turn| (turn[0], turn.len())).collect();
+    assert_eq!(turns, [(true, 1), (false, 2), (true, 4), (false, 8), (true, 8), (false, 8), (true, 1)]);
+    assert_eq!(ledger.tell_of_passing(after(0)), None);
+    assert_eq!([1, 8].map(|minutes| ledger.tell_of_passing(after(minutes))), [Some(3), None], "once");
+
+    // The next job has its own turns.
+    wait(&mut ledger, 2, need(4, 2, 0), start).unwrap();
+    pool.0.set(1);
+    assert_eq!(ledger.next(&pool, after(2)).unwrap().0, 1);
+    assert_eq!((ledger.reserved_threads(after(2)), ledger.reserved_threads(after(3))), (4, 0));
+}
+
+#[test]
+fn a_job_that_has_waited_elsewhere_is_before_those_that_came_later() {
+    let start = Instant::now();
+    let (mut ledger, pool) = (ledger(MINUTE, start), Threads::default());
+    assert!(ledger.admit(&of_memory(8), &pool, start));
+    let late = start + MINUTE;
+    wait(&mut ledger, 1, of_memory(2), late).unwrap();
+    let first = Applicant { job: 2, need: of_memory(7), handler: 0, since: start, can_be_put_off: true };
+    ledger.wait(first, late).unwrap();
+    ledger.give_back(&of_memory(8), 0, None, late);
+    assert!(!ledger.admit(&of_memory(2), &pool, late), "it has waited long enough for a reservation");
+    assert_eq!(ledger.next(&pool, late).unwrap().0, 2);
+}
+
+#[test]
+fn the_fewest_threads_are_those_of_a_job_whose_memory_is_free() {
+    let start = Instant::now();
+    let (mut ledger, pool) = (ledger(MINUTE, start), Threads::default());
+    assert!(ledger.admit(&of_memory(6), &pool, start));
+    wait(&mut ledger, 1, need(1, 4, 0), start).unwrap();
+    assert_eq!(ledger.fewest_threads(), None);
+    wait(&mut ledger, 2, need(3, 2, 0), start).unwrap();
+    assert_eq!(ledger.fewest_threads(), Some(3));
+    ledger.give_back(&of_memory(6), 0, None, start);
+    assert_eq!(ledger.fewest_threads(), Some(1));
 }
 
 #[derive(Debug, Clone)]
@@ -185,6 +259,7 @@ impl World {
             self.running.push((job, need));
         }
         let first = self.ledger.waiting.front().filter(|first| self.ledger.is_due(first, self.now));
+        let first = first.filter(|_| !self.ledger.lets_pass(self.now));
         let first = first.map(|first| (first.job, self.ledger.reserved_threads(self.now) > 0));
         if self.reserved.as_ref().map(|(job, threads, _)| (*job, *threads)) != first {
             let running = || self.running.iter().map(|(job, _)| *job).collect();

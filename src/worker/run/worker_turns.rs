@@ -60,6 +60,8 @@ pub(in crate::worker) struct Charge {
     begun_at: Instant,
     /// How long the turn was expected to take.
     seconds: f64,
+    /// Whether this is for a further thread of a job, not for a turn.
+    pub(super) is_further: bool,
 }
 
 impl Charge {
@@ -144,8 +146,8 @@ impl WorkerTurns {
         for (place, member) in self.all.iter_mut().enumerate() {
             let waiting = member.jobs.upgrade().map_or(0, |jobs| {
                 let waiting = jobs.waiting();
-                if waiting > 0
-                    && let Some((threads, since)) = jobs.reserved_threads()
+                // A worker may have only the job for which threads are kept, which could not start yet.
+                if let Some((threads, since)) = jobs.reserved_threads()
                     && self.reserved.is_none_or(|first| since < first.since)
                 {
                     self.reserved = Some(Reservation { member: member.id, threads, since });
@@ -199,7 +201,7 @@ impl WorkerTurns {
         let mean = if member.mean_turn == 0.0 { longest } else { member.mean_turn };
         // If the finished turns were shorter, the running turns show how long a turn may take.
         let seconds = member.running.iter().map(|turn| turn.elapsed(begun_at)).fold(mean, f64::max);
-        let charge = Charge { member: member.id, begun_at, seconds };
+        let charge = Charge { member: member.id, begun_at, seconds, is_further: false };
         member.running.push(charge);
         (Some((others.swap_remove(place), charge)), others)
     }
@@ -207,7 +209,8 @@ impl WorkerTurns {
     /// Charges a worker for further threads that one of its jobs uses. Each charge ends like a turn.
     pub(in crate::worker) fn charge(&mut self, id: MemberId, threads: usize, begun_at: Instant) -> Vec<Charge> {
         let Some(member) = self.all.iter_mut().find(|member| member.id == id) else { return Vec::new() };
-        let charges = vec![Charge { member: id, begun_at, seconds: member.mean_turn }; threads];
+        let charge = Charge { member: id, begun_at, seconds: member.mean_turn, is_further: true };
+        let charges = vec![charge; threads];
         member.running.extend_from_slice(&charges);
         charges
     }

@@ -24,14 +24,22 @@ struct Group {
 struct Files {
     limit: &'static str,
     usage: &'static str,
-    /// The line of `memory.stat` with the file cache that can be freed at once, including that of groups inside.
-    cache: &'static str,
+    /// The lines of `memory.stat` with caches that the kernel frees when memory is needed, including those of groups
+    /// inside. `MemAvailable` of the machine counts the same as free.
+    caches: &'static [&'static str],
 }
 
-const VERSION_1: Files =
-    Files { limit: "memory.limit_in_bytes", usage: "memory.usage_in_bytes", cache: "total_inactive_file" };
+const VERSION_1: Files = Files {
+    limit: "memory.limit_in_bytes",
+    usage: "memory.usage_in_bytes",
+    caches: &["total_inactive_file", "total_active_file"],
+};
 
-const VERSION_2: Files = Files { limit: "memory.max", usage: "memory.current", cache: "inactive_file" };
+const VERSION_2: Files = Files {
+    limit: "memory.max",
+    usage: "memory.current",
+    caches: &["inactive_file", "active_file", "slab_reclaimable"],
+};
 
 impl MachineMemory {
     pub(in crate::worker) fn of_this_process() -> MachineMemory {
@@ -72,9 +80,10 @@ impl Group {
     fn free(&self) -> Option<u64> {
         let usage = self.number(self.files.usage)?;
         let stat = read_to_string(self.folder.join("memory.stat")).unwrap_or_default();
-        let line = stat.lines().find_map(|line| line.strip_prefix(self.files.cache)?.strip_prefix(' '));
-        let cache = line.and_then(|number| number.trim().parse().ok()).unwrap_or(0);
-        Some(self.limit()?.saturating_sub(usage.saturating_sub(cache)))
+        let lines = stat.lines().filter_map(|line| line.split_once(' '));
+        let caches = lines.filter(|(name, _)| self.files.caches.contains(name));
+        let cached: u64 = caches.filter_map(|(_, bytes)| bytes.trim().parse::<u64>().ok()).sum();
+        Some(self.limit()?.saturating_sub(usage.saturating_sub(cached)))
     }
 
     fn number(&self, file: &str) -> Option<u64> {
@@ -183,7 +192,10 @@ pub(in crate::worker) mod tests {
         machine.write(&format!("{inner}/memory.current"), "900000\n");
         machine.write(&format!("{outer}/memory.max"), "2000000\n");
         machine.write(&format!("{outer}/memory.current"), "1500000\n");
-        machine.write(&format!("{outer}/memory.stat"), "anon 1000\ninactive_file 300000\nactive_file 7\n");
+        machine.write(
+            &format!("{outer}/memory.stat"),
+            "anon 1000\nfile 350000\ninactive_file 200000\nactive_file 50000\nslab_reclaimable 50000\n",
+        );
         let memory = MachineMemory::at(&machine.0);
         assert_eq!((memory.usable(), memory.free()), (Some(2_000_000), Some(800_000)));
     }
@@ -199,7 +211,10 @@ pub(in crate::worker) mod tests {
         );
         machine.write("sys/fs/cgroup/memory/memory.limit_in_bytes", "4096000\n");
         machine.write("sys/fs/cgroup/memory/memory.usage_in_bytes", "4000000\n");
-        machine.write("sys/fs/cgroup/memory/memory.stat", "inactive_file 1\ntotal_inactive_file 1000000\n");
+        machine.write(
+            "sys/fs/cgroup/memory/memory.stat",
+            "inactive_file 1\ntotal_inactive_file 600000\ntotal_active_file 400000\n",
+        );
         let memory = MachineMemory::at(&machine.0);
         assert_eq!((memory.usable(), memory.free()), (Some(4_096_000), Some(1_096_000)));
         machine.write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
