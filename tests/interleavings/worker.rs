@@ -235,7 +235,8 @@ impl Jobs for Needy {
             if self.ledger.lock().admit(&need, &self.threads(), Instant::now()) {
                 return self.runs_large(need);
             }
-            let applicant = Applicant { job: (), need, handler: 0, has_row: false };
+            let since = Instant::now();
+            let applicant = Applicant { job: (), need, handler: 0, since, can_be_put_off: false };
             assert!(self.ledger.lock().wait(applicant, Instant::now()).is_ok());
             return;
         }

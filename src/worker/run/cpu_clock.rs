@@ -83,9 +83,8 @@ fn thread_cpu() -> Option<Duration> {
     None
 }
 
-#[cfg(test)]
+#[cfg(all(test, any(target_os = "linux", target_os = "macos")))]
 mod tests {
-    #![cfg(any(target_os = "linux", target_os = "macos"))]
 
     use super::*;
 
