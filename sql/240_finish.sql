@@ -29,7 +29,7 @@ SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3), @queue_id int, @completion varchar(8), @max_attempts int, @sink nvarchar(517),
     @first_ready bigint, @outcome tinyint, @fence int, @locked int, @shortest bigint, @longest bigint,
-    @is_linked bit = 0, @retry_passes bit, @dead_queue nvarchar(128), @why nvarchar(100), @first_moved bigint,
+    @is_linked bit = 0, @retry_passes bit, @dead_queue nvarchar(128), @first_moved bigint,
     -- A pattern of half a surrogate pair (mend_text).
     @first nvarchar(3) = CONCAT(CAST(0x00D8 AS nvarchar(1)), N'-', CAST(0xFFDB AS nvarchar(1))),
     @second nvarchar(3) = CONCAT(CAST(0x00DC AS nvarchar(1)), N'-', CAST(0xFFDF AS nvarchar(1)));
@@ -109,7 +109,7 @@ BEGIN
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
     IF @@ROWCOUNT > 0
     BEGIN
-        EXEC [$(schema)].[move_jobs] @queue_id, @dead_queue, @failed, @why OUTPUT;
+        EXEC [$(schema)].[move_jobs] @queue_id, @dead_queue, @failed;
         INSERT @found (job_id, dead)
         SELECT f.job_id, CASE WHEN f.outcome = 1 OR f.retry_ms IS NOT NULL THEN 1 ELSE 0 END
         FROM @failed AS d
@@ -121,7 +121,14 @@ BEGIN
         SET @first_moved = (SELECT MIN(job_id) FROM @found);
         -- They have not ended, and move_jobs has passed on their turns.
         DELETE m FROM @members AS m WHERE EXISTS (SELECT 1 FROM @found AS d WHERE d.job_id = m.job_id);
-        DELETE @failed;
+        DELETE d FROM @failed AS d WHERE EXISTS (SELECT 1 FROM @found AS m WHERE m.job_id = d.job_id);
+        -- move_jobs has written why the others stay.
+        UPDATE d
+        SET error = j.error
+        FROM @failed AS d
+        INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
+            ON j.job_id = d.job_id
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
     END;
 END;
 
@@ -213,6 +220,16 @@ BEGIN
     LEFT LOOP JOIN @used AS u ON u.job_id = f.job_id
     WHERE f.outcome > 0 AND j.state = 2 AND j.queue_id = @queue_id AND j.worker_id = @worker_id AND j.fence = f.fence
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
+
+    IF @dead_queue IS NOT NULL
+    BEGIN
+        UPDATE j
+        SET error = d.error
+        FROM @failed AS d
+        INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = d.job_id
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+        DELETE @failed;
+    END;
 
     -- adopt: note_ends
     IF EXISTS (SELECT 1 FROM @found WHERE attempt IS NOT NULL)

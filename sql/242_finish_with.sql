@@ -22,7 +22,7 @@ SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @queue_id int = (SELECT queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name)))
     WHERE name = @queue), @next nvarchar(129), @last nvarchar(129), @next_id int, @first_id bigint, @locked int,
-    @message nvarchar(2048), @why nvarchar(100), @error nvarchar(max), @job_id bigint, @last_id bigint;
+    @message nvarchar(2048), @error nvarchar(max), @job_id bigint, @last_id bigint;
 DECLARE @held TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
 -- The batches, queues and grouped queues of the follow-ups.
 DECLARE @batches TABLE (batch_id bigint NOT NULL PRIMARY KEY CLUSTERED);
@@ -115,7 +115,7 @@ BEGIN
             EXEC [$(schema)].[mend_text] @error OUTPUT;
             UPDATE @failed SET error = @error WHERE job_id = @job_id;
         END;
-        EXEC [$(schema)].[move_jobs] @queue_id, @next, @failed, @why OUTPUT;
+        EXEC [$(schema)].[move_jobs] @queue_id, @next, @failed;
 
         DELETE r
         FROM @failed AS f
@@ -126,10 +126,7 @@ BEGIN
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
         -- finish reports jobs as dead that have a delay.
         UPDATE r
-        SET retry_ms = 0, error = LEFT(CONCAT(N'cannot move the job to queue ''', @next, N''': ',
-            CASE WHEN @why IS NOT NULL THEN @why
-                 WHEN j.moves >= 10 THEN N'it was moved ten times already'
-                 ELSE N'an unfinished job there has its dedup_key' END, N'; ' + f.error), 4000)
+        SET retry_ms = 0, error = j.error
         FROM @failed AS f
         INNER JOIN @rest AS r ON r.job_id = f.job_id
         INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))

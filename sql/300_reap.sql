@@ -20,7 +20,7 @@ AS
 SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3), @elected bit, @queue_id int, @max_attempts int, @first_ready bigint,
-    @first_id bigint, @dead_queue nvarchar(128), @why nvarchar(100), @moved int = 0, @first_moved bigint;
+    @first_id bigint, @dead_queue nvarchar(128), @moved int = 0, @first_moved bigint;
 DECLARE @held TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, worker_id uniqueidentifier NOT NULL,
     name nvarchar(128) NOT NULL, group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL);
 DECLARE @kept TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, worker_id uniqueidentifier NOT NULL,
@@ -114,14 +114,20 @@ BEGIN
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
     IF @@ROWCOUNT > 0
     BEGIN
-        EXEC [$(schema)].[move_jobs] @queue_id, @dead_queue, @failed, @why OUTPUT;
+        EXEC [$(schema)].[move_jobs] @queue_id, @dead_queue, @failed, @alone = 1;
         SELECT @moved = COUNT(*), @first_moved = MIN(f.job_id)
         FROM @failed AS f
         INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
             ON j.job_id = f.job_id
         WHERE j.queue_id <> @queue_id
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
-        DELETE @failed;
+        -- move_jobs has written why the others stay. The statement below does not change the moved ones.
+        UPDATE f
+        SET error = j.error
+        FROM @failed AS f
+        INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
+            ON j.job_id = f.job_id
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
     END;
 END;
 
@@ -137,8 +143,12 @@ SET state       = CASE WHEN j.cancelling = 1 THEN 5
                        THEN COALESCE(j.max_attempts, @max_attempts) - 1 ELSE j.attempt END,
     alone       = CASE WHEN j.attempt >= COALESCE(j.max_attempts, @max_attempts) - 1 THEN 1 ELSE j.alone END,
     finished_at = @now,
+    run_us      = NULL,  -- unknown, and those of an earlier attempt are not of this one
+    cpu_us      = NULL,
+    peak_bytes  = NULL,
     error       = CASE WHEN j.cancelling = 1 THEN j.error
-                      ELSE CONCAT(N'worker ', h.name, N' was lost while it held the job (attempt ', j.attempt, N')')
+                      ELSE COALESCE((SELECT f.error FROM @failed AS f WHERE f.job_id = j.job_id),
+                          CONCAT(N'worker ', h.name, N' was lost while it held the job (attempt ', j.attempt, N')'))
                   END,
     cancelling  = NULL
 OUTPUT inserted.job_id, inserted.state, inserted.fence, deleted.attempt, deleted.in_turn, inserted.batch_id,
@@ -151,6 +161,7 @@ WHERE j.state = 2 AND j.worker_id = h.worker_id
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 IF @@ROWCOUNT > 0
 BEGIN
+    DELETE @failed;
     INSERT @failed (job_id, fence, attempt, worker_id, worker, error)
     SELECT g.job_id, g.fence, g.attempt, h.worker_id, h.name,
            CONCAT(N'worker ', h.name, N' was lost while it held the job (attempt ', g.attempt, N')')

@@ -85,7 +85,10 @@ async fn a_job_of_a_lost_worker_goes_to_the_dead_queue() {
     assert_eq!(session.number(turns).await, 2, "one in each queue");
     let mut worker = WorkerSession::register(&fixture).await;
     assert_eq!(worker.claim(2).await.len(), 1, "the next of the group");
-    drop((session, worker, broken));
+    let mut mender = WorkerSession::register_for(&fixture, "broken").await;
+    assert_eq!(mender.claim(1).await, [], "it must run alone there, too");
+    assert_eq!(mender.claim_alone(1).await[0].job_id, id);
+    drop((session, worker, mender, broken));
     fixture.remove().await;
 }
 
@@ -98,14 +101,36 @@ async fn a_job_that_cannot_go_there_is_dead_where_it_is() {
     let mut worker = WorkerSession::register(&fixture).await;
     let jobs = worker.claim(2).await;
     assert_eq!(worker.finish(&[jobs[0].dead("no"), jobs[1].dead("no")]).await, []);
-    assert_eq!(standing(&fixture, ids[0].job_id.0).await, (4, "work".to_owned(), Some("no".to_owned())));
+    let error = |why: &str| Some(format!("cannot move the job to queue {why}; no"));
+    let taken = error("'broken': an unfinished job there has its dedup_key");
+    assert_eq!(standing(&fixture, ids[0].job_id.0).await, (4, "work".to_owned(), taken));
     assert_eq!(standing(&fixture, ids[1].job_id.0).await.1, "broken");
     // Its row is gone without a trace, as after a race with create_queue.
     fixture.sql("UPDATE [$(schema)].[queues] SET dead_queue = N'gone' WHERE name = N'work'").await;
     let id = fixture.queue.enqueue(&NewJob::text("")).await.unwrap().job_id.0;
     let job = worker.claim_one().await;
     assert_eq!(worker.finish(&[job.dead("no")]).await, []);
-    assert_eq!(standing(&fixture, id).await, (4, "work".to_owned(), Some("no".to_owned())));
+    assert_eq!(standing(&fixture, id).await, (4, "work".to_owned(), error("'gone': there is no such queue")));
+    // A long error is cut, but no character.
+    for (short, kept) in [(3_699, 3_699), (3_698, 3_700)] {
+        let id = fixture.queue.enqueue(&NewJob::text("")).await.unwrap().job_id.0;
+        let job = worker.claim_one().await;
+        let long = format!("{}{}", "x".repeat(short), "\u{1f600}".repeat(50));
+        assert_eq!(worker.finish(&[job.dead(&long)]).await, []);
+        let error = standing(&fixture, id).await.2.unwrap();
+        assert_eq!(error.split_once("; ").unwrap().1.encode_utf16().count(), kept);
+    }
+    // The same if a worker was lost.
+    let id = fixture.queue.enqueue(&NewJob::text("").max_attempts(1)).await.unwrap().job_id.0;
+    for alone in [false, true] {
+        let mut worker = WorkerSession::register(&fixture).await;
+        let job = if alone { worker.claim_alone(1).await } else { worker.claim(1).await };
+        assert_eq!(job[0].job_id, id);
+        worker.lose(&fixture).await;
+    }
+    let (state, _, error) = standing(&fixture, id).await;
+    let why = "cannot move the job to queue 'gone': there is no such queue; worker a test was lost";
+    assert!(state == 4 && error.as_ref().unwrap().starts_with(why), "{error:?}");
     drop((worker, broken));
     fixture.remove().await;
 }

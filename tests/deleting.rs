@@ -50,11 +50,15 @@ async fn hold_up_inserts(fixture: &Fixture) -> Session {
 }
 
 /// Sends it in a session of its own and returns when it waits for a lock; the call returns the error, if it has one.
-async fn send_until_it_waits(fixture: &Fixture, sql: &'static str) -> tokio::task::JoinHandle<(Session, Option<u32>)> {
+pub(crate) async fn send_until_it_waits(
+    fixture: &Fixture,
+    sql: &str,
+) -> tokio::task::JoinHandle<(Session, Option<u32>)> {
     let mut session = fixture.session().await;
     let spid = session.number("SELECT @@SPID").await;
+    let text = sql.to_owned();
     let call = tokio::spawn(async move {
-        let error = session.try_sql(sql).await.err().map(|error| error.code().expect("an error of SQL Server"));
+        let error = session.try_sql(&text).await.err().map(|error| error.code().expect("an error of SQL Server"));
         (session, error)
     });
     let waiting = format!(
@@ -287,7 +291,7 @@ async fn a_queue_is_kept_while_a_transaction_that_has_added_jobs_has_not_ended()
 }
 
 /// Has the procedure of this script wait, where this text stands in it, until the returned session lets it go on.
-async fn hold_up(fixture: &Fixture, script: &str, before: &str) -> Session {
+pub(crate) async fn hold_up(fixture: &Fixture, script: &str, before: &str) -> Session {
     let lock = |mode: &str| {
         format!(
             "EXEC sys.sp_getapplock @Resource = N'$(schema).gate', @LockMode = N'{mode}', @LockOwner = N'Session',
@@ -301,7 +305,7 @@ async fn hold_up(fixture: &Fixture, script: &str, before: &str) -> Session {
     holder
 }
 
-async fn let_go_on(holder: &mut Session) {
+pub(crate) async fn let_go_on(holder: &mut Session) {
     holder.sql("EXEC sys.sp_releaseapplock @Resource = N'$(schema).gate', @LockOwner = N'Session'").await;
 }
 

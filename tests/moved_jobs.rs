@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use readpast::{BoxError, Handlers, JobError, KindOptions, Needs, NewBatch, NewJob, OutOfMemory, Queue, Worker};
 
+use crate::deleting::{hold_up, let_go_on, send_until_it_waits};
 use crate::support::{Claimed, Fixture, WorkerSession, changed, number, text};
 
 /// A second queue, and a worker of each.
@@ -261,6 +262,61 @@ async fn a_job_that_is_being_moved_is_cancelled() {
     assert_eq!(rows.iter().map(|row| number(row, "job_id")).collect::<Vec<_>>(), [job.job_id]);
     assert_eq!(standing(&fixture, job.job_id).await.0, 5);
     assert_eq!(large.claim(1).await, []);
+    fixture.remove().await;
+}
+
+/// Nobody's open transaction holds up the duties of a worker, of which one moves jobs.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_whose_key_a_transaction_has_added_does_not_wait_for_it() {
+    let fixture = Fixture::new("moved_key").await;
+    let (mut work, _large) = two_queues(&fixture).await;
+    let id = fixture.queue.enqueue(&NewJob::text("").dedup_key("k")).await.unwrap().job_id.0;
+    let mut producer = fixture.session().await;
+    let enqueue = "EXEC [$(schema)].[enqueue] @queue = N'large', @text = N'x', @dedup_key = N'k'";
+    producer.sql(&format!("BEGIN TRANSACTION; {enqueue}")).await;
+    let job = work.claim_one().await;
+    assert_eq!(work.move_jobs(&[(&job, "large")], &[]).await, [(id, "dead".to_owned())]);
+    producer.sql("ROLLBACK TRANSACTION").await;
+
+    // The producer comes between the look for the key and the move.
+    fixture.sql(&format!("EXEC [$(schema)].[requeue] @queue = N'work', @job_id = {id}")).await;
+    let job = work.claim_one().await;
+    let mut holder = hold_up(&fixture, include_str!("../sql/236_move_jobs.sql"), "    SET XACT_ABORT OFF;").await;
+    let call = format!(
+        "EXEC [$(schema)].[finish_one] @queue = N'work', @worker_id = '{}', @job_id = {id}, @fence = {},
+              @outcome = 2, @move_to = N'large'",
+        work.id, job.fence
+    );
+    let moving = send_until_it_waits(&fixture, &call).await;
+    producer.sql(&format!("BEGIN TRANSACTION; {enqueue}")).await;
+    let_go_on(&mut holder).await;
+    assert_eq!(moving.await.unwrap().1, None);
+    assert_eq!(standing(&fixture, id).await.0, 4);
+    producer.sql("ROLLBACK TRANSACTION").await;
+    drop((producer, holder));
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_that_is_deleted_while_a_job_is_moved_to_it_gets_no_job() {
+    let fixture = Fixture::new("moved_behind").await;
+    let (mut work, mut large) = two_queues(&fixture).await;
+    let id = fixture.queue.enqueue(&NewJob::text("")).await.unwrap().job_id.0;
+    let job = work.claim_one().await;
+    large.lose(&fixture).await;
+    let mut holder = hold_up(&fixture, include_str!("../sql/236_move_jobs.sql"), "INSERT @keyed").await;
+    let call = format!(
+        "EXEC [$(schema)].[finish_one] @queue = N'work', @worker_id = '{}', @job_id = {id}, @fence = {},
+              @outcome = 2, @move_to = N'large'",
+        work.id, job.fence
+    );
+    let moving = send_until_it_waits(&fixture, &call).await;
+    queue(&fixture, "large").await.admin().delete(false).await.unwrap();
+    let_go_on(&mut holder).await;
+    assert_eq!(moving.await.unwrap().1, Some(58_001));
+    assert_eq!(work.session.sql(&call).await.len(), 1, "repeated, it is reported as dead");
+    assert_eq!(standing(&fixture, id).await.0, 4);
+    drop(holder);
     fixture.remove().await;
 }
 
