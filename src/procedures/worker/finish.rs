@@ -45,9 +45,9 @@ pub(crate) const FINISH_WITH: &str = "finish_with";
 pub(crate) const FINISH_ONE: &str = "finish_one";
 
 impl Session {
-    /// Finishes up to 1,000 jobs together with their follow-ups and changes. The jobs must have a row, each must occur once, and
-    /// none may [be large](Finish::is_large). What they used is sent if the queue, by its `completion`, keeps the row
-    /// or the failed attempt. Returns the jobs that did not finish as requested.
+    /// Finishes up to 1,000 jobs together with their follow-ups and changes. The jobs must have a row, each must occur
+    /// once, and none may [be large](Finish::is_large). What they used is sent if the queue, by its `completion`, keeps
+    /// the row or the failed attempt. Returns the jobs that did not finish as requested.
     ///
     /// # Errors
     ///

@@ -85,7 +85,6 @@ fn thread_cpu() -> Option<Duration> {
 
 #[cfg(all(test, any(target_os = "linux", target_os = "macos")))]
 mod tests {
-
     use super::*;
 
     /// Keeps this thread busy, and returns the CPU time that it has taken.

@@ -1,6 +1,7 @@
 //! Starts, runs and releases the jobs of one worker that are waiting for a thread.
 
 use std::any::Any;
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender};
 
 use crate::handler::{Context, ForOtherWorkers, RunResult, SharedByRuns};
-use crate::job::{Job, Outcome, Usage};
+use crate::job::{Job, Needs, Outcome, Usage};
 use crate::metrics::KindMetrics;
 use crate::procedures::worker::Finish;
 use crate::worker::finish::{Ended, FinishSender, Ran};
@@ -163,10 +164,14 @@ impl JobStarter {
 
     /// What a job needs of the worker besides one thread, if it needs anything.
     fn need(&self, handler: usize, job: &Job) -> Result<Option<Need>, TooLarge> {
+        self.needs(handler, job).map_or(Ok(None), |needs| self.resources.need(&needs))
+    }
+
+    /// What a job needs, if anything is stated: its own needs over its kind's.
+    fn needs<'a>(&'a self, handler: usize, job: &'a Job) -> Option<Cow<'a, Needs>> {
         match (job.needs(), self.code.handlers.needs(handler, job.kind())) {
-            (None, None) => Ok(None),
-            (Some(needs), None) | (None, Some(needs)) => self.resources.need(needs),
-            (Some(own), Some(of_kind)) => self.resources.need(&own.over(of_kind)),
+            (Some(own), Some(of_kind)) => Some(Cow::Owned(own.over(of_kind))),
+            (own, of_kind) => own.or(of_kind).map(Cow::Borrowed),
         }
     }
 
@@ -302,11 +307,7 @@ impl JobStarter {
     /// Postpones a job that needs more than this worker has.
     fn put_off_for_another_worker(&self, handler: usize, claimed: Claimed) {
         let job = &claimed.job;
-        let of_kind = self.code.handlers.needs(handler, job.kind());
-        let needs = match (job.needs(), of_kind) {
-            (Some(own), Some(of_kind)) => own.over(of_kind),
-            (own, of_kind) => own.or(of_kind).cloned().unwrap_or_default(),
-        };
+        let needs = self.needs(handler, job).unwrap_or_default();
         let has = self.resources.has();
         let outcome = self.span.in_scope(|| self.for_other_workers.needs_too_much(job, &needs, has));
         if matches!(outcome, Outcome::Snooze { .. }) {
