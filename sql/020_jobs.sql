@@ -27,8 +27,8 @@ IF OBJECT_ID(N'[$(schema)].[jobs]', N'U') IS NULL
         claimed_at     datetime2(3)     NULL,
         finished_at    datetime2(3)     NULL,
         run_us         bigint           NULL,      -- duration of the last run, by the worker's monotonic clock
-        cpu_us         bigint           NULL,      -- CPU time of the last run, if known
-        peak_bytes     bigint           NULL,      -- peak memory of the last run, if known
+        cpu_us         bigint           SPARSE NULL,  -- CPU time of the last run, if known
+        peak_bytes     bigint           SPARSE NULL,  -- peak memory of the last run, if known
         correlation_id uniqueidentifier NULL,
         kind           varchar(64)      COLLATE Latin1_General_100_BIN2 NULL,  -- chooses the handler
         dedup_key      nvarchar(256)    COLLATE Latin1_General_100_BIN2 NULL,
@@ -42,7 +42,7 @@ IF OBJECT_ID(N'[$(schema)].[jobs]', N'U') IS NULL
         batch_id       bigint           NULL,
         group_key      nvarchar(128)    COLLATE Latin1_General_100_BIN2 NULL,
         in_turn        bit              NULL,      -- 1: holds one of the turns of its group (group_limit)
-        moves          tinyint          NULL,      -- how often it was moved to another queue; NULL: never
+        moves          tinyint          SPARSE NULL,  -- how often it was moved to another queue; NULL: never
         needs          varchar(1000)    COLLATE Latin1_General_100_BIN2 NULL,  -- a JSON object (check_needs)
         plain          bit              NULL,      -- 1: the job has no details (NULL)
         -- The rare attributes for claim, as one JSON object. Not persisted. It has at most 3,454 characters: dedup_key

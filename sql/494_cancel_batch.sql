@@ -13,7 +13,6 @@ SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @next bigint, @queue_id int, @queue nvarchar(128);
 DECLARE @batches TABLE (batch_id bigint NOT NULL PRIMARY KEY CLUSTERED, is_seen bit NOT NULL);
 DECLARE @jobs TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, queue_id int NOT NULL);
-DECLARE @tried TABLE (job_id bigint NOT NULL, queue_id int NOT NULL);
 DECLARE @list [$(schema)].[id_list];
 
 IF @max IS NULL OR @max < 1 OR @max > 1000
@@ -50,18 +49,6 @@ BEGIN
     DELETE @list;
     INSERT @list (job_id) SELECT job_id FROM @jobs WHERE queue_id = @queue_id;
     EXEC [$(schema)].[cancel] @queue = @queue, @why = @why, @jobs = @list;
-    INSERT @tried (job_id, queue_id) SELECT job_id, queue_id FROM @jobs WHERE queue_id = @queue_id;
     DELETE @jobs WHERE queue_id = @queue_id;
-    -- A job that was moved meanwhile (move_jobs) has escaped. It is cancelled in its new queue.
-    IF NOT EXISTS (SELECT 1 FROM @jobs)
-    BEGIN
-        INSERT @jobs (job_id, queue_id)
-        SELECT t.job_id, j.queue_id
-        FROM @tried AS t
-        INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = t.job_id
-        WHERE j.ended = 0 AND j.cancelling IS NULL AND j.queue_id <> t.queue_id
-        OPTION (MAXDOP 1);
-        DELETE @tried;
-    END;
 END;
 GO

@@ -1,4 +1,5 @@
-//! The scripts of the examples, kept as snapshots: the lines that our own installation has not, for review.
+//! The scripts of the examples, kept as snapshots for review: of the first, the lines that our own installation has not,
+//! and of the others, those that the first has not either.
 //!
 //!     READPAST_WRITE_ADOPTED_SQL=1 cargo test -q --test tests adopt_scripts     writes tests/adopted/*.sql anew
 //! READPAST_ADOPTED_SQL_TO=FOLDER cargo test -q --test tests adopt_scripts   writes the whole scripts, behind their
@@ -35,6 +36,7 @@ fn parts(script: &str) -> Vec<(&str, &str)> {
 #[tokio::test(flavor = "multi_thread")]
 async fn adopt_scripts_are_as_reviewed() {
     let status = format!("{STATUS_QUEUE}GO\n{STATUS_QUEUE_INDEXES}");
+    let mut first: Option<(String, String)> = None;
     for (name, tables) in [
         ("simple-queue", SIMPLE_QUEUE),
         ("status-queue", &status),
@@ -62,12 +64,18 @@ async fn adopt_scripts_are_as_reviewed() {
         assert_eq!(uncollated, of_ours.into_iter().collect(), "{name}");
         let ours = install_script(mapping.schema().unwrap()).unwrap();
         let ours = parts(&ours);
+        let schema = mapping.schema().unwrap().to_string();
+        let as_first = first.as_ref().map(|(of_first, script)| {
+            let script = script.replace(&format!("[{of_first}]"), &format!("[{schema}]"));
+            script.replace(&format!("{of_first}_"), &format!("{schema}_"))
+        });
+        let as_first = as_first.as_deref().map_or(Vec::new(), parts);
         // What the table was (985) has names that SQL Server has made up.
         let mut found = String::new();
         for (file, text) in parts(&script).iter().filter(|(file, _)| !file.contains("985_")) {
-            let as_ours = ours.iter().find(|(name, _)| name == file).map_or("", |(_, text)| text);
-            if *text != as_ours {
-                let known: HashSet<&str> = as_ours.lines().collect();
+            let as_before: Vec<_> = ours.iter().chain(&as_first).filter(|(name, _)| name == file).collect();
+            if as_before.iter().all(|(_, before)| before != text) {
+                let known: HashSet<&str> = as_before.iter().flat_map(|(_, before)| before.lines()).collect();
                 let new = text.lines().filter(|line| line == file || !known.contains(line));
                 found.extend(new.map(|line| format!("{line}\n")));
             }
@@ -84,5 +92,6 @@ async fn adopt_scripts_are_as_reviewed() {
             path.display()
         );
         fixture.remove().await;
+        first.get_or_insert((schema, script));
     }
 }

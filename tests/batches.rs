@@ -354,37 +354,6 @@ async fn sealing_beside_the_last_acknowledgement_enqueues_one_follow_up() {
     fixture.remove().await;
 }
 
-/// A worker that had no answer sends its list again while SQL Server still runs the first call.
-#[tokio::test(flavor = "multi_thread")]
-async fn the_same_acknowledgement_twice_at_once_counts_once() {
-    for completion in [CompletionPolicy::Delete, CompletionPolicy::Annotate, CompletionPolicy::Archive] {
-        let fixture = Fixture::with("batch_twice", QueueOptions::default().completion(completion)).await;
-        let batch = sealed(&fixture.queue, 2).await;
-        let mut worker = WorkerSession::register(&fixture).await;
-        let jobs: Vec<Finish> = worker.claim(1).await.iter().map(Claimed::done).collect();
-        let (mut gate, mut observer) = (fixture.session().await, fixture.session().await);
-        let hold = "UPDATE [$(schema)].[jobs] SET priority = priority WHERE job_id =";
-        gate.sql(&format!("BEGIN TRANSACTION; {hold} {}", jobs[0].job_id)).await;
-        let mut calls = Vec::new();
-        for _ in 0..2 {
-            let mut again = WorkerSession::register(&fixture).await;
-            again.id = worker.id;
-            let spid = again.session.number("SELECT @@SPID").await;
-            let jobs = jobs.clone();
-            calls.push(tokio::spawn(async move { again.finish(&jobs).await }));
-            waits(&mut observer, spid).await;
-        }
-        gate.sql("ROLLBACK TRANSACTION").await;
-        for call in calls {
-            call.await.unwrap();
-        }
-        assert_eq!(counts(&fixture.queue, batch).await, [2, 1, 0, 0], "{completion:?}");
-        assert_eq!(follow_ups(&mut observer).await, 0);
-        drop((worker, gate, observer));
-        fixture.remove().await;
-    }
-}
-
 /// Jobs and counts are one transaction: where the counting fails, the jobs have not ended either, and both are
 /// repeated.
 #[tokio::test(flavor = "multi_thread")]

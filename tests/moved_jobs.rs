@@ -231,7 +231,8 @@ async fn a_batch_is_cancelled_with_a_job_that_is_being_moved() {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     let to = "(SELECT queue_id FROM [$(schema)].[queues] WHERE name = N'large')";
-    let set = format!("UPDATE [$(schema)].[jobs] SET queue_id = {to}, state = 0 WHERE job_id = {}", job.job_id);
+    let set =
+        format!("UPDATE [$(schema)].[jobs] SET queue_id = {to}, state = 0, moves = 1 WHERE job_id = {}", job.job_id);
     mover.sql(&format!("{set}; COMMIT TRANSACTION")).await;
     waiting.await.unwrap();
     assert_eq!(standing(&fixture, job.job_id).await.0, 5);

@@ -35,7 +35,7 @@ fn worker_config() -> WorkerConfig {
     })
 }
 
-/// Three workers with jobs as long as a lease; the fixture's server is reached by `url`.
+/// Three workers with jobs half as long as a lease; the fixture's server is reached by `url`.
 async fn workers(fixture: &Fixture, url: &str) -> (Vec<Worker>, Runs) {
     let runs: Runs = Arc::default();
     let mut workers = Vec::new();
@@ -50,7 +50,7 @@ async fn workers(fixture: &Fixture, url: &str) -> (Vec<Worker>, Runs) {
         let worker = Worker::builder(
             &queue,
             Handlers::any(move |job, _| {
-                std::thread::sleep(LEASE); // the work
+                std::thread::sleep(LEASE / 2); // the work
                 let mut noted = noted.lock();
                 let (runs, attempt) = noted.entry(job.id()).or_default();
                 *runs += 1;

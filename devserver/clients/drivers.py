@@ -78,10 +78,13 @@ class PyMssql(Driver):
     def connect(self, autocommit=True, timeout=0, pooling=False, user="sa", password="readpast"):
         import pymssql
 
-        return pymssql.connect(
+        connection = pymssql.connect(
             "127.0.0.1", user, password, "readpast", port=str(self.port), timeout=timeout, autocommit=autocommit,
             encryption="require" if self.tls else "off",
         )
+        # DB-Library has one time-out for the whole process, and pymssql sets none for 0: that of an earlier connection would stay.
+        connection._conn.query_timeout = timeout
+        return connection
 
     def call(self, connection, procedure, arguments, outputs):
         import pymssql

@@ -67,7 +67,7 @@ pub fn key_columns(schema: &TableSchema, columns: &[IndexColumn]) -> SqlResult<V
     for column in columns {
         let ordinal = index_column(schema, &column.name)?;
         no_text_or_image(schema.columns[ordinal].sql_type, "an index")?;
-        if schema.columns[ordinal].sql_type.is_max() {
+        if schema.columns[ordinal].sql_type.is_max() || schema.columns[ordinal].is_sparse {
             return Err(SqlError::not_supported(format!("the column '{}' in the key of an index", column.name)));
         }
         if key.iter().any(|other| other.column == ordinal) {

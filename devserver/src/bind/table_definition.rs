@@ -126,6 +126,9 @@ pub fn bind_column(
     if column.default.is_some() {
         check_takes_default(identity.is_some(), sql_type)?;
     }
+    if column.is_sparse {
+        check_is_sparse(column, sql_type)?;
+    }
     let nullable = column.nullable.unwrap_or(identity.is_none() && sql_type != SqlType::RowVersion);
     let default = match &column.default {
         Some(default) => {
@@ -143,6 +146,7 @@ pub fn bind_column(
         name: Arc::clone(&column.name),
         sql_type,
         nullable,
+        is_sparse: column.is_sparse,
         collation,
         identity,
         default,
@@ -168,6 +172,15 @@ pub fn constraint_failed(error: SqlError) -> SqlError {
 fn check_takes_default(is_identity: bool, ty: SqlType) -> SqlResult<()> {
     if is_identity || ty == SqlType::RowVersion {
         return Err(SqlError::not_supported("a default of an identity or rowversion column"));
+    }
+    Ok(())
+}
+
+/// Source: "Use sparse columns" (MicrosoftDocs/sql-docs, docs/relational-databases/tables/use-sparse-columns.md).
+fn check_is_sparse(column: &ColumnDefinition, ty: SqlType) -> SqlResult<()> {
+    let has_no_null = column.nullable == Some(false) || column.default.is_some() || column.identity.is_some();
+    if has_no_null || ty == SqlType::RowVersion || ty.is_text_or_image() {
+        return Err(SqlError::not_supported(format!("the sparse column '{}'", column.name)));
     }
     Ok(())
 }

@@ -35,6 +35,7 @@ impl IntoTable {
                 identity: self.identity.filter(|(of, _)| *of == ordinal).map(|(_, identity)| identity),
                 default: None,
                 computed: None,
+                is_sparse: false,
                 value_when_absent: Value::Null,
             });
         }

@@ -77,6 +77,8 @@ pub struct Column {
     pub name: Arc<str>,
     pub sql_type: SqlType,
     pub nullable: bool,
+    /// NULL takes no room in SQL Server.
+    pub is_sparse: bool,
     pub collation: Collation,
     pub identity: Option<Identity>,
     /// The DEFAULT constraint; evaluated by the executor.

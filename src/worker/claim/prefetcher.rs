@@ -203,7 +203,7 @@ impl Prefetcher {
         let with_run = |(job, held): (Job, HeldJob)| {
             let run = behind.remove(&job.id());
             let behind = run.map(|jobs| Box::new(Behind::new(hold(jobs))));
-            Claimed { job, held, claimed_at, permit: None, grant: None, waits_since: None, behind }
+            Claimed::new(job, held, claimed_at, behind)
         };
         let jobs = hold(jobs).map(with_run).collect();
         Ok(Some(Fetched { jobs, withheld, alone_waits, limited, took: claimed_at - asked_at }))

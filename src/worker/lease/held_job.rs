@@ -40,6 +40,10 @@ pub(in crate::worker) struct Claimed {
 }
 
 impl Claimed {
+    pub(in crate::worker) fn new(job: Job, held: HeldJob, claimed_at: Instant, behind: Option<Box<Behind>>) -> Claimed {
+        Claimed { job, held, claimed_at, permit: None, grant: None, waits_since: None, behind }
+    }
+
     /// Whether the job has a row. It has none in an `at_most_once` queue: the claim deleted the row, so the job cannot
     /// be released.
     pub(in crate::worker) fn has_row(&self) -> bool {

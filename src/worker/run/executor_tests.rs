@@ -37,20 +37,7 @@ async fn after_a_suspension_nothing_is_started_until_a_heartbeat_was_answered() 
     assert!(clock.age() >= LEASE);
     let claimed = HeldJob::claimed(&registration, &state.in_flight, vec![Job::for_test(NewJob::text(""))]);
     let claimed_at = Instant::now();
-    executor.submit(
-        claimed
-            .into_iter()
-            .map(|(job, held)| Claimed {
-                job,
-                held,
-                claimed_at,
-                permit: None,
-                grant: None,
-                waits_since: None,
-                behind: None,
-            })
-            .collect(),
-    );
+    executor.submit(claimed.into_iter().map(|(job, held)| Claimed::new(job, held, claimed_at, None)).collect());
     executor.pump();
     tokio::time::sleep(Duration::from_millis(20)).await; // a start would take microseconds
     assert_eq!(starts.load(Ordering::Acquire), 0);
@@ -71,20 +58,7 @@ async fn what_comes_after_it_was_closed_is_given_back_and_not_started() {
     executor.close();
     let claimed = HeldJob::claimed(&registration, &state.in_flight, vec![Job::for_test(NewJob::text(""))]);
     let claimed_at = Instant::now();
-    executor.submit(
-        claimed
-            .into_iter()
-            .map(|(job, held)| Claimed {
-                job,
-                held,
-                claimed_at,
-                permit: None,
-                grant: None,
-                waits_since: None,
-                behind: None,
-            })
-            .collect(),
-    );
+    executor.submit(claimed.into_iter().map(|(job, held)| Claimed::new(job, held, claimed_at, None)).collect());
     state.in_flight.idle().await;
     assert_eq!(starts.load(Ordering::Acquire), 0);
 }
@@ -106,20 +80,7 @@ async fn what_was_held_back_for_the_output_of_another_starts_when_that_is_confir
     let job = || Job { fence: Fence::NONE, ..Job::for_test(NewJob::text("")) };
     let claimed = HeldJob::claimed(&registration, &state.in_flight, vec![job(), job()]);
     let claimed_at = Instant::now();
-    executor.submit(
-        claimed
-            .into_iter()
-            .map(|(job, held)| Claimed {
-                job,
-                held,
-                claimed_at,
-                permit: None,
-                grant: None,
-                waits_since: None,
-                behind: None,
-            })
-            .collect(),
-    );
+    executor.submit(claimed.into_iter().map(|(job, held)| Claimed::new(job, held, claimed_at, None)).collect());
     while state.in_flight.awaiting_finish() == 0 || executor.load().in_use.all() > 0 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
@@ -148,20 +109,7 @@ async fn a_payload_is_not_copied_between_the_driver_and_the_handler() {
     let address = payload.as_ptr() as usize;
     let claimed = HeldJob::claimed(&registration, &state.in_flight, vec![read_for_test(payload)]);
     let claimed_at = Instant::now();
-    executor.submit(
-        claimed
-            .into_iter()
-            .map(|(job, held)| Claimed {
-                job,
-                held,
-                claimed_at,
-                permit: None,
-                grant: None,
-                waits_since: None,
-                behind: None,
-            })
-            .collect(),
-    );
+    executor.submit(claimed.into_iter().map(|(job, held)| Claimed::new(job, held, claimed_at, None)).collect());
     assert_eq!(seen.recv().unwrap(), address);
 }
 
@@ -211,7 +159,7 @@ impl Limited {
     fn claimed(&self, kind: &str) -> Claimed {
         let job = Job::for_test(NewJob::text("").kind(kind));
         let (job, held) = HeldJob::claimed(&self.registration, &self.state.in_flight, vec![job]).remove(0);
-        Claimed { job, held, claimed_at: Instant::now(), permit: None, grant: None, waits_since: None, behind: None }
+        Claimed::new(job, held, Instant::now(), None)
     }
 
     fn admit(&self) {
@@ -259,8 +207,7 @@ fn with_needs(state: &WorkerState, registration: &Arc<Registration>, needs: &[Ne
     };
     let claimed = HeldJob::claimed(registration, &state.in_flight, needs.iter().map(job).collect());
     let claimed_at = Instant::now();
-    let hand_on =
-        |(job, held)| Claimed { job, held, claimed_at, permit: None, grant: None, waits_since: None, behind: None };
+    let hand_on = |(job, held)| Claimed::new(job, held, claimed_at, None);
     claimed.into_iter().map(hand_on).collect()
 }
 
@@ -352,7 +299,7 @@ fn all_memory_taken(reserve_after: Duration) -> (Arc<WorkerState>, Executor, Arc
 fn with_fence(state: &WorkerState, registration: &Arc<Registration>, fence: i32) -> Claimed {
     let job = Job { fence: Fence(fence), ..Job::for_test(NewJob::text("")) };
     let (job, held) = HeldJob::claimed(registration, &state.in_flight, vec![job]).remove(0);
-    Claimed { job, held, claimed_at: Instant::now(), permit: None, grant: None, waits_since: None, behind: None }
+    Claimed::new(job, held, Instant::now(), None)
 }
 
 #[tokio::test]

@@ -249,15 +249,7 @@ impl JobStarter {
         self.finisher.send(Ended::Ran(Ran { finish, enqueued_at, by_handler, frees_turn, run, held }));
         match next {
             // Behind the other jobs that wait for a thread.
-            Some((job, held)) => self.wait_for_thread(Claimed {
-                job,
-                held,
-                claimed_at,
-                permit: None,
-                grant: None,
-                waits_since: None,
-                behind,
-            }),
+            Some((job, held)) => self.wait_for_thread(Claimed::new(job, held, claimed_at, behind)),
             None => behind.into_iter().for_each(|behind| self.give_back_run(*behind)),
         }
         ended_at

@@ -176,17 +176,7 @@ mod tests {
         let job = || Job { fence, ..Job::for_test(NewJob::text("")) };
         let held = HeldJob::claimed(&registration, &state.in_flight, (0..count).map(|_| job()).collect());
         let claimed_at = Instant::now();
-        held.into_iter()
-            .map(|(job, held)| Claimed {
-                job,
-                held,
-                claimed_at,
-                permit: None,
-                grant: None,
-                waits_since: None,
-                behind: None,
-            })
-            .collect()
+        held.into_iter().map(|(job, held)| Claimed::new(job, held, claimed_at, None)).collect()
     }
 
     fn on_own_pool(places: &Arc<SharedLimit>) -> KindLimits {

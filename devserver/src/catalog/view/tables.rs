@@ -231,7 +231,7 @@ fn push_columns(rows: &mut Vec<Vec<Value>>, id: ObjectId, columns: &[Column], ta
             Value::Int(0),
             Value::Int(default.unwrap_or(0)),
             Value::Int(0),
-            bit(false),
+            bit(column.is_sparse),
             bit(false),
             Value::TinyInt(0),
             text("NOT_APPLICABLE"),

@@ -92,8 +92,8 @@ impl Session {
             return Err(no_such_column("ALTER COLUMN", schema, name));
         };
         let before = &schema.columns[ordinal];
-        if before.computed.is_some() || before.sql_type == SqlType::RowVersion {
-            return Err(SqlError::not_supported("ALTER of a computed or rowversion column"));
+        if before.computed.is_some() || before.is_sparse || before.sql_type == SqlType::RowVersion {
+            return Err(SqlError::not_supported("ALTER of a computed, sparse or rowversion column"));
         }
         let (sql_type, collation) = self.with_binder(|binder| {
             let collation = match collation {

@@ -80,6 +80,7 @@ fn described(column: &OutputColumn) -> Column {
         identity: (column.origin == ColumnOrigin::Identity).then_some(Identity { seed: 0, increment: 0 }),
         default: None,
         computed: None,
+        is_sparse: false,
         value_when_absent: Value::Null,
     }
 }

@@ -194,6 +194,8 @@ fn what_is_not_here_is_refused_by_name() {
              ALTER AUTHORIZATION ON OBJECT::t TO dbo ;; EXEC sp_rename 't.pk', 'x', 'INDEX' ;;
              SELECT * FROM sys.dm_db_index_operational_stats(DB_ID(), NULL, NULL, NULL) ;;
              CREATE TABLE u (id int REFERENCES t ON DELETE SET NULL) ;;
+             CREATE TABLE u (id int SPARSE NOT NULL) ;; CREATE TABLE u (id int SPARSE UNIQUE) ;;
+             DECLARE @u TABLE (id int SPARSE) ;; CREATE TABLE u (id int SPARSE DEFAULT 1) ;;
              CREATE TABLE u (id int) WITH (DATA_COMPRESSION = PAGE) ;; CREATE INDEX i ON t (a) WITH PAD_INDEX ;;
              GRANT SELECT ON t TO [public] WITH GRANT OPTION ;; GRANT SELECT ON SCHEMA::dbo TO [public] ;;
              GRANT ALTER ON t TO [public] ;; CREATE ROLE r AUTHORIZATION [db_owner] ;;

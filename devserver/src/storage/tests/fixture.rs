@@ -31,6 +31,7 @@ pub(super) fn column(name: &str, sql_type: SqlType, nullable: bool) -> Column {
         identity: None,
         default: None,
         computed: None,
+        is_sparse: false,
         value_when_absent: Value::Null,
     }
 }

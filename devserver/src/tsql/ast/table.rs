@@ -19,6 +19,7 @@ pub struct TableDefinition {
 pub struct ColumnDefinition {
     pub name: Ident,
     pub kind: ColumnKind,
+    pub is_sparse: bool,
     /// `Some(true)` for NULL, `Some(false)` for NOT NULL, `None` when neither was written.
     pub nullable: Option<bool>,
     pub collation: Option<Ident>,

@@ -19,8 +19,7 @@ pub(super) enum TableKind {
 }
 
 /// Words that begin a column property which the syntax tree has no place for.
-const UNSUPPORTED_PROPERTIES: &[&str] =
-    &["SPARSE", "FILESTREAM", "ROWGUIDCOL", "GENERATED", "MASKED", "ENCRYPTED", "HIDDEN"];
+const UNSUPPORTED_PROPERTIES: &[&str] = &["FILESTREAM", "ROWGUIDCOL", "GENERATED", "MASKED", "ENCRYPTED", "HIDDEN"];
 
 impl Parser<'_> {
     /// Elements in parentheses. In CREATE TABLE, SQL Server allows a comma after the last one.
@@ -172,8 +171,15 @@ impl Parser<'_> {
     ) -> SqlResult<()> {
         let name = self.identifier()?;
         let kind = if self.accept("AS") { self.computed_column()? } else { ColumnKind::Typed(self.type_name()?) };
-        let mut column =
-            ColumnDefinition { name, kind, nullable: None, collation: None, identity: None, default: None };
+        let mut column = ColumnDefinition {
+            name,
+            kind,
+            is_sparse: false,
+            nullable: None,
+            collation: None,
+            identity: None,
+            default: None,
+        };
         while self.column_property(table_kind, &mut column, definition)? {}
         definition.columns.push(column);
         Ok(())
@@ -199,11 +205,15 @@ impl Parser<'_> {
         let name = self.constraint_name(table_kind)?;
         let keyword = self.keyword();
         const NOT_COMPUTED: &[&str] =
-            &["NOT", "NULL", "CHECK", "REFERENCES", "FOREIGN", "DEFAULT", "IDENTITY", "COLLATE", "INDEX"];
+            &["NOT", "NULL", "CHECK", "REFERENCES", "FOREIGN", "DEFAULT", "IDENTITY", "COLLATE", "INDEX", "SPARSE"];
         if matches!(column.kind, ColumnKind::Computed { .. }) && self.is_one_of(NOT_COMPUTED) {
             return Err(self.unsupported(format!("{keyword} of a computed column")));
         }
-        if UNSUPPORTED_PROPERTIES.contains(&keyword.as_str()) {
+        let is_unsupported = match keyword.as_str() {
+            "SPARSE" => table_kind == TableKind::TypeOrVariable,
+            _ => UNSUPPORTED_PROPERTIES.contains(&keyword.as_str()),
+        };
+        if is_unsupported {
             return Err(self.unsupported(format!("the column property {keyword}")));
         }
         let kind = match keyword.as_str() {
@@ -239,6 +249,8 @@ impl Parser<'_> {
         let repeated = match keyword {
             "NULL" | "NOT" => column.nullable.is_some(),
             "COLLATE" => column.collation.is_some(),
+            // It stands before NULL.
+            "SPARSE" => column.is_sparse || column.nullable.is_some(),
             "IDENTITY" => column.identity.is_some(),
             _ => return Ok(false),
         };
@@ -249,6 +261,10 @@ impl Parser<'_> {
             "COLLATE" => {
                 self.advance();
                 column.collation = Some(self.identifier()?);
+            }
+            "SPARSE" => {
+                self.advance();
+                column.is_sparse = true;
             }
             "IDENTITY" => column.identity = Some(self.identity()?),
             _ => column.nullable = self.nullability()?,

@@ -15,7 +15,7 @@ CREATE SCHEMA x GRANT SELECT ON b TO c
 GO
 CREATE PROC p (@a int = x) AS SELECT 1
 GO
-CREATE TABLE t (a rowversion, b uniqueidentifier ROWGUIDCOL DEFAULT NEWID(), c int SPARSE)
+CREATE TABLE t (a rowversion, b uniqueidentifier ROWGUIDCOL DEFAULT NEWID())
 GO
 CREATE COLUMNSTORE INDEX ix ON t (a)
 GO
