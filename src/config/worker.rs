@@ -137,9 +137,9 @@ pub struct WorkerConfig {
     pub unknown_kind_delay: Duration,
 
     /// How long a worker postpones a job for whose kind it has no handler, or which needs more than the worker has,
-    /// counted from the first time; then the job is dead. Each worker has its own count, which starts again when the worker restarts: if all restart more often,
-    /// such jobs stay. The default is one day. In a queue with delivery `at_most_once` the job becomes dead
-    /// immediately.
+    /// counted from the first time; then the job is dead. Each worker has its own count, which starts again when the
+    /// worker restarts: if all restart more often, such jobs stay. The default is one day. In a queue with delivery
+    /// `at_most_once` the job becomes dead immediately.
     ///
     /// Default: 1 d. Allowed: 0 to 3650 d. Key: `worker.unknown_kind_keep_ms`.
     pub unknown_kind_keep: Duration,
