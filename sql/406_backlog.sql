@@ -1,26 +1,56 @@
--- For an autoscaler such as KEDA's mssql scaler: returns how many workers with @threads jobs each would finish the
--- backlog in about @target_s seconds. The run times are those of the last minutes with jobs in history, or a second per
--- job if there are none in seven days. The number is limited: each worker must have a job for each thread, and the
--- queue's limits (max_running, rate) must allow as many running jobs. But it is at least the number of workers that
--- hold jobs now, because scaling down might stop a worker with a long job.
+-- For an autoscaler such as KEDA's mssql scaler: returns how many workers, each with @threads threads and @memory bytes
+-- for jobs, would finish the backlog in about @target_s seconds.
+--
+-- A job takes up the threads and the memory that it needs (by itself or by its kind; otherwise one thread) for its
+-- time: the average run time of the last minutes with jobs in history, or a second if there are none in seven days, but
+-- at most @target_s. A job that was claimed more than @target_s ago takes them up for all of @target_s. The number is
+-- the largest of
+--   the sum of threads * time, divided by @threads * @target_s
+--   the sum of memory * time, divided by @memory * @target_s
+--   the sum of the times of jobs that need more than half of @threads or @memory, divided by @target_s: no two of them
+--   fit into one worker
+--   the number of workers that hold jobs now, because scaling down might stop a worker with a long job.
+-- If the queue's limits (max_running, rate) allow fewer running jobs than this takes, the first three shrink in
+-- proportion.
 --
 -- The number is 0 if there is no work within @due_within_s. It is at least 1 if jobs are ready or claimed (a lost
 -- worker's jobs must be returned), if scheduled jobs or a schedule become due, or if groups have turns to give. In a
--- paused queue, only claimed jobs count.
+-- paused queue, only claimed jobs count. Jobs that need more than a worker has do not count beyond the 1.
 --
 -- Reads by NOLOCK, so it neither blocks nor is blocked. Cheap at any depth: it counts at most @most jobs of each state
--- and, if more are ready, uses the sample of the last minute. Result: a single column, workers, as KEDA requires.
+-- and, if more are ready, uses the sample of the last minute. The needs of the first 1,000 of each state stand for the
+-- others. Result: a single column, workers, as KEDA requires.
 CREATE OR ALTER PROCEDURE [$(schema)].[backlog]
     @queue        nvarchar(129),
-    @threads      int    = 1,      -- how many jobs a worker runs at the same time: 1 to 1,024
+    @threads      int    = 1,      -- of a worker: 1 to 1,024
     @target_s     int    = 60,     -- 1 to 86,400 (a day)
     @due_within_s int    = 30,     -- how long a worker takes to start: 0 to 86,400
-    @most         bigint = 10000   -- 1 or more
+    @most         bigint = 10000,  -- 1 or more
+    @memory       bigint = NULL,   -- bytes that a worker has for jobs: 1 or more; NULL: memory does not count
+    -- what jobs need by their kind, as in the workers' configuration: {"render": {"memory": 3221225472, "threads": 4}}
+    @kinds        nvarchar(4000) = NULL
 AS
 SET NOCOUNT, XACT_ABORT ON;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @paused bit, @max_running int, @rate_jobs int,
     @rate_ms bigint, @soon datetime2(3), @since datetime2(0), @holders int = 0, @ready bigint, @sampled bigint,
-    @due bigint, @claimed bigint, @jobs bigint, @run_ms float = 1000, @at_once float, @workers float = 0;
+    @due bigint = 0, @claimed bigint, @jobs bigint, @read bigint, @read_claimed bigint, @run_ms float = 1000,
+    @time float, @at_once float, @running float, @by_threads float, @by_memory float, @by_half float,
+    @workers float = 0, @allowed nvarchar(400);
+DECLARE @kind_needs TABLE
+(
+    kind    nvarchar(4000) COLLATE Latin1_General_100_BIN2 NOT NULL,
+    threads bigint         NULL,
+    memory  bigint         NULL
+);
+-- The first jobs of each state, counted by what they need.
+DECLARE @parts TABLE
+(
+    claimed bit           NOT NULL,
+    is_long bit           NOT NULL,  -- claimed more than @target_s ago
+    kind    varchar(64)   COLLATE Latin1_General_100_BIN2 NULL,
+    needs   varchar(1000) COLLATE Latin1_General_100_BIN2 NULL,
+    jobs    bigint        NOT NULL
+);
 
 SELECT @queue_id = queue_id, @paused = paused, @max_running = max_running, @rate_jobs = rate_jobs, @rate_ms = rate_ms
 FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_name (name))) WHERE name = @queue;
@@ -34,6 +64,26 @@ IF @due_within_s IS NULL OR @due_within_s < 0 OR @due_within_s > 86400
     EXEC [$(schema)].[refuse] N'due_within_s', @due_within_s, N'0 to 86400 (a day)';
 IF @most IS NULL OR @most < 1
     EXEC [$(schema)].[refuse] N'most', @most, N'1 or more';
+IF @memory < 1
+    EXEC [$(schema)].[refuse] N'memory', @memory, N'1 or more bytes, or NULL';
+IF @kinds IS NOT NULL
+BEGIN
+    SET @allowed =
+        N'a JSON object of kinds with their needs, such as {"render": {"memory": 3221225472, "threads": 4}}';
+    -- Separate statements, because OPENJSON fails if the text is not JSON.
+    IF ISJSON(@kinds) = 0 OR @kinds NOT LIKE N'{%'
+        EXEC [$(schema)].[refuse] N'kinds', @kinds, @allowed;
+    IF EXISTS (SELECT 1 FROM OPENJSON(@kinds) AS k
+               OUTER APPLY OPENJSON(CASE WHEN k.[type] = 5 THEN k.[value] END) AS m
+               WHERE ISNULL(TRY_CAST(m.[value] AS bigint), 0) < 1)
+        EXEC [$(schema)].[refuse] N'kinds', @kinds, @allowed;
+    INSERT @kind_needs (kind, threads, memory)
+    SELECT k.[key], n.threads, n.memory
+    FROM OPENJSON(@kinds) AS k
+    CROSS APPLY (SELECT MAX(CASE WHEN m.[key] = N'threads' THEN CAST(m.[value] AS bigint) END) AS threads,
+                        MAX(CASE WHEN m.[key] = N'memory' THEN CAST(m.[value] AS bigint) END) AS memory
+                 FROM OPENJSON(k.[value]) AS m) AS n;
+END;
 SET @soon = DATEADD(SECOND, @due_within_s, @now);
 SET @since = DATEADD(DAY, -7, @now);
 
@@ -90,15 +140,78 @@ BEGIN
           WHERE t.[key] LIKE 'r[0-9]%') AS r
     OPTION (MAXDOP 1);
 
-    SET @workers = CEILING(@jobs * @run_ms / (CAST(1000 AS float) * @threads * @target_s));
-    -- How many jobs may run at the same time.
-    SET @at_once = @jobs;
-    IF @max_running < @at_once
-        SET @at_once = @max_running;
-    IF @rate_jobs * @run_ms / @rate_ms < @at_once
+    INSERT @parts (claimed, is_long, kind, needs, jobs)
+    SELECT 1, c.is_long, c.kind, c.needs, COUNT_BIG(*)
+    FROM (SELECT TOP (1000) j.kind, j.needs,
+                 CASE WHEN j.claimed_at < DATEADD(SECOND, -@target_s, @now) THEN 1 ELSE 0 END AS is_long
+          FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_claimed))
+          WHERE j.queue_id = @queue_id AND j.state = 2) AS c
+    GROUP BY c.is_long, c.kind, c.needs
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
+    IF @ready > 0
+    BEGIN
+        INSERT @parts (claimed, is_long, kind, needs, jobs)
+        SELECT 0, 0, c.kind, c.needs, COUNT_BIG(*)
+        FROM (SELECT TOP (1000) j.kind, j.needs FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
+              WHERE j.queue_id = @queue_id AND j.state = 0 AND j.alone = 0) AS c
+        GROUP BY c.kind, c.needs
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+        INSERT @parts (claimed, is_long, kind, needs, jobs)
+        SELECT 0, 0, c.kind, c.needs, COUNT_BIG(*)
+        FROM (SELECT TOP (1000) j.kind, j.needs FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_alone))
+              WHERE j.queue_id = @queue_id AND j.state = 0 AND j.alone = 1) AS c
+        GROUP BY c.kind, c.needs
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+    END;
+    IF @due > 0
+        INSERT @parts (claimed, is_long, kind, needs, jobs)
+        SELECT 0, 0, c.kind, c.needs, COUNT_BIG(*)
+        FROM (SELECT TOP (1000) j.kind, j.needs FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_scheduled))
+              WHERE j.queue_id = @queue_id AND j.state = 1 AND j.due_at <= @soon ORDER BY j.due_at) AS c
+        GROUP BY c.kind, c.needs
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+    SELECT @read = ISNULL(SUM(CASE WHEN claimed = 0 THEN jobs END), 0),
+           @read_claimed = ISNULL(SUM(CASE WHEN claimed = 1 THEN jobs END), 0)
+    FROM @parts;
+    IF @read = 0 AND @jobs > @claimed
+    BEGIN
+        -- Claimed or finished meanwhile, or rows of an adopted table.
+        SET @read = @jobs - @claimed;
+        INSERT @parts (claimed, is_long, jobs) VALUES (0, 0, @read);
+    END;
+
+    -- The time as a part of @target_s.
+    SET @time = @run_ms / (CAST(1000 AS float) * @target_s);
+    IF @time > 1
+        SET @time = 1;
+    SELECT @running = ISNULL(SUM(s.running), 0),
+           @by_threads = ISNULL(SUM(s.running * s.threads), 0) / @threads,
+           @by_memory = ISNULL(SUM(s.running * s.memory), 0) / @memory,
+           @by_half = ISNULL(SUM(CASE WHEN s.threads * 2 > @threads OR s.memory * 2 > @memory THEN s.running END), 0)
+    FROM (SELECT CASE WHEN p.is_long = 1 THEN 1 ELSE @time END * p.jobs
+                     * CASE WHEN p.claimed = 1 THEN CAST(@claimed AS float) / @read_claimed
+                            ELSE CAST(@jobs - @claimed AS float) / @read END AS running,
+                 COALESCE(n.threads, k.threads, 1) AS threads, COALESCE(n.memory, k.memory, 0) AS memory
+          FROM @parts AS p
+          CROSS APPLY (SELECT MAX(CASE WHEN m.[key] = N'threads' THEN CAST(m.[value] AS bigint) END) AS threads,
+                              MAX(CASE WHEN m.[key] = N'memory' THEN CAST(m.[value] AS bigint) END) AS memory
+                       FROM OPENJSON(p.needs) AS m) AS n
+          LEFT JOIN @kind_needs AS k ON k.kind = p.kind) AS s
+    WHERE s.threads <= @threads AND (@memory IS NULL OR s.memory <= @memory)
+    OPTION (MAXDOP 1);
+    SET @workers = @by_threads;
+    IF @by_memory > @workers
+        SET @workers = @by_memory;
+    IF @by_half > @workers
+        SET @workers = @by_half;
+
+    -- How many jobs may run at the same time, and take the workers at most.
+    SET @at_once = @max_running;
+    IF @rate_jobs * @run_ms / @rate_ms < ISNULL(@at_once, @running)
         SET @at_once = @rate_jobs * @run_ms / @rate_ms;
-    IF @workers > CEILING(@at_once / @threads)
-        SET @workers = CEILING(@at_once / @threads);
+    IF @at_once < @running
+        SET @workers = @workers * @at_once / @running;
+    SET @workers = CEILING(@workers - 0.000001);  -- less what sums of floats are off
     IF @workers < @holders
         SET @workers = @holders;
     IF @workers < 1

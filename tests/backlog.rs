@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use readpast::NewJob;
 use readpast::admin::{ClaimOrder, QueueOptions, Rate, Schedule};
+use readpast::{Needs, NewJob};
 
 use crate::support::{Fixture, WorkerSession, number, numbers};
 
@@ -86,6 +86,44 @@ async fn an_hour_s_job_is_not_done_sooner_by_many_workers() {
     ran(&fixture, 3, r#"{"r22":10}"#).await;
     assert_eq!(backlog(&fixture, ", @threads = 1, @target_s = 60").await, 10);
     assert_eq!(backlog(&fixture, ", @threads = 4, @target_s = 60").await, 3, "ten jobs are on the threads of three");
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_take_the_threads_and_the_memory_that_they_need() {
+    let fixture = Fixture::new("backlog_needs").await;
+    ran(&fixture, 3, r#"{"r22":10}"#).await;
+    let with = async |jobs: usize, job: NewJob| {
+        fixture.sql("DELETE [$(schema)].[jobs]").await;
+        fixture.queue.enqueue_many(&vec![job; jobs]).await.unwrap();
+    };
+    with(3, NewJob::text("x").needs(Needs::new().threads(4))).await;
+    assert_eq!(backlog(&fixture, ", @threads = 4").await, 3, "three hour-long jobs that take a worker each");
+    assert_eq!(backlog(&fixture, ", @threads = 7").await, 3, "no two of them fit into one worker");
+    assert_eq!(backlog(&fixture, ", @threads = 8").await, 2, "two of them do");
+    assert_eq!(backlog(&fixture, ", @threads = 2").await, 1, "no number of workers helps, but one says so");
+    with(9, NewJob::text("x").needs(Needs::new().memory(3 << 30))).await;
+    assert_eq!(backlog(&fixture, ", @threads = 9").await, 1);
+    assert_eq!(backlog(&fixture, ", @threads = 9, @memory = 9663676416").await, 3, "three times 9 GiB");
+    assert_eq!(backlog(&fixture, ", @threads = 9, @memory = 5368709120").await, 9, "one in 5 GiB");
+    with(4, NewJob::text("x").kind("render").needs(Needs::new().memory(1 << 30))).await;
+    let kinds = r#", @threads = 4, @kinds = N'{"render": {"threads": 2, "memory": 4294967296, "gpu": 1}}'"#;
+    assert_eq!(backlog(&fixture, kinds).await, 2, "as its kind");
+    assert_eq!(backlog(&fixture, &format!("{kinds}, @memory = 2147483648")).await, 2, "its own memory counts");
+    fixture.remove().await;
+}
+
+/// In particular, they do not appear in the measured run times before they have ended.
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_that_have_run_for_long_keep_their_threads() {
+    let fixture = with_jobs("backlog_running", 4, QueueOptions::default()).await;
+    ran(&fixture, 3, r#"{"r0":1000}"#).await;
+    let mut worker = WorkerSession::register(&fixture).await;
+    worker.claim(4).await;
+    fixture.queue.enqueue_many(&numbers(10)).await.unwrap();
+    assert_eq!(backlog(&fixture, ", @threads = 4").await, 1);
+    fixture.sql("UPDATE [$(schema)].[jobs] SET claimed_at = DATEADD(HOUR, -1, claimed_at) WHERE state = 2").await;
+    assert_eq!(backlog(&fixture, ", @threads = 4").await, 2, "the worker has no thread for the others");
     fixture.remove().await;
 }
 
@@ -234,6 +272,10 @@ async fn what_cannot_be_is_refused() {
         "due_within_s = NULL",
         "most = 0",
         "most = NULL",
+        "memory = 0",
+        "kinds = N'[]'",
+        r#"kinds = N'{"render": 4}'"#,
+        r#"kinds = N'{"render": {"memory": "3 GiB"}}'"#,
     ] {
         let refused = session.refusal(&format!("EXEC [$(schema)].[backlog] @queue = N'work', @{parameter}")).await;
         assert_eq!(refused.0, 58003, "{parameter}: {refused:?}");

@@ -21,6 +21,9 @@ UNIT = ROOT.parent / "systemd" / "readpast-worker@.service"
 #: Beyond worker.shutdown_deadline_ms: to give back and unregister; for the programs twice --grace (5 s) of `readpast work`, and 2 s.
 GIVE_BACK_S, PROGRAMS_S = 4, 2 * 5 + 2
 
+#: Memory beside that of the jobs.
+FOR_WORKER = 1 << 30
+
 wrong = []
 
 
@@ -106,6 +109,9 @@ def against_each_other(objects):
     expect("replicas" not in worker["spec"], "`kubectl apply` sets back what the autoscaler has said")
     expect(container["livenessProbe"]["httpGet"]["path"] == "/healthz", "an outage of SQL Server restarts the workers")
     expect(environment["READPAST_WORKER_THREADS"] == container["resources"]["requests"]["cpu"], "threads are not the CPUs that are asked for")
+    memory, has = in_bytes(environment["READPAST_WORKER_RESOURCES_MEMORY"]), container["resources"]
+    expect(in_bytes(has["limits"]["memory"]) == memory + FOR_WORKER, "the limit of memory is not that of the jobs and 1 GiB for the worker")
+    expect(has["requests"]["memory"] == has["limits"]["memory"], "a node may have less memory than the jobs are promised")
     expect("limits" in container["resources"] and "cpu" not in container["resources"]["limits"], "a limit of CPU stops the thread of the lease")
     for selector in (
         worker["spec"]["selector"]["matchLabels"],
@@ -130,6 +136,7 @@ def against_each_other(objects):
     expect([reference["parameter"] for reference in authentication] == ["connectionString"], "the scaler gets no connection string")
     asks = query(trigger["metadata"]["query"])
     expect(asks["threads"] == environment["READPAST_WORKER_THREADS"], "the autoscaler counts with other threads than a worker has")
+    expect(asks["memory"] == str(memory), "the autoscaler counts with other memory than a worker has")
     expect(asks["queue"] == f"N'{environment['QUEUE']}'", "the autoscaler looks at another queue")
     procedure = (SQL / "406_backlog.sql").read_text(encoding="utf-8")
     due_within_s = int(re.search(r"@due_within_s int += (\d+)", procedure)[1])
@@ -141,6 +148,12 @@ def against_each_other(objects):
     used |= {reference["name"] for reference in authentication}
     expect(set(secrets) == used, f"the example makes the secrets {sorted(secrets)}, and {sorted(used)} are used")
     expect(all(reference["key"] in secrets[reference["name"]] for reference in authentication), "the example's secret has another key")
+
+
+def in_bytes(size):
+    """`1 GiB` of readpast's settings, or `1Gi` of Kubernetes."""
+    number, unit = re.fullmatch(r"(\d+) ?([KMGT])i?B?", size).groups()
+    return int(number) << 10 * ("KMGT".index(unit) + 1)
 
 
 def query(text):
