@@ -11,6 +11,8 @@ IF OBJECT_ID(N'[$(schema)].[workers]', N'U') IS NULL
         registered_at datetime2(3)     NOT NULL,
         lease_until   datetime2(3)     NOT NULL,
         lost_at       datetime2(3)     NULL,
+        -- what it has for jobs, a JSON object of numbers like the needs of jobs
+        resources     varchar(1000)    COLLATE Latin1_General_100_BIN2 NULL,
         -- how often tend has renewed the lease since the last heartbeat
         unserved      tinyint          NOT NULL CONSTRAINT workers_unserved DEFAULT 0,
         reported_at   datetime2(3)     NULL,  -- the time of the report below; NULL: none yet
@@ -20,6 +22,7 @@ IF OBJECT_ID(N'[$(schema)].[workers]', N'U') IS NULL
         done_per_s    real             NULL,
         failed_per_s  real             NULL,
         limited_by    varchar(16)      COLLATE Latin1_General_100_BIN2 NULL,
+        in_use        varchar(1000)    COLLATE Latin1_General_100_BIN2 NULL,      -- of its resources
         report_no     bigint           NULL,
         dead          bigint           NULL,
         times         varchar(1400)    COLLATE Latin1_General_100_BIN2 NULL,

@@ -9,7 +9,9 @@ CREATE OR ALTER PROCEDURE [$(schema)].[register_worker]
     @worker_id uniqueidentifier,
     @name      nvarchar(128),
     @lease_ms  int,       -- 1,000 to 86,400,000 (a day)
-    @take_over bit = 0
+    @take_over bit = 0,
+    -- for list_workers: what the worker has for jobs, such as {"threads": 8, "memory": 8589934592, "gpu": 1}
+    @resources varchar(1000) = NULL
 AS
 SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
@@ -25,12 +27,15 @@ IF @worker_id IS NULL OR @name IS NULL OR @lease_ms IS NULL OR @lease_ms < 1000 
 EXEC [$(schema)].[check_text] N'the name of a worker', @name;
 
 UPDATE [$(schema)].[workers] WITH (ROWLOCK)
-SET lease_until = DATEADD(MILLISECOND, @lease_ms, @now), lease_ms = @lease_ms, unserved = 0
+SET lease_until = DATEADD(MILLISECOND, @lease_ms, @now), lease_ms = @lease_ms, unserved = 0,
+    resources = @resources
 WHERE worker_id = @worker_id AND queue_id = @queue_id AND lost_at IS NULL;
 IF @@ROWCOUNT = 0
     -- Fails with a duplicate key if the id is a lost worker's: a new registration needs a new id.
-    INSERT [$(schema)].[workers] WITH (ROWLOCK) (worker_id, queue_id, name, login, lease_ms, registered_at, lease_until)
-    VALUES (@worker_id, @queue_id, @name, @login, @lease_ms, @now, DATEADD(MILLISECOND, @lease_ms, @now));
+    INSERT [$(schema)].[workers] WITH (ROWLOCK)
+        (worker_id, queue_id, name, login, lease_ms, registered_at, lease_until, resources)
+    VALUES
+        (@worker_id, @queue_id, @name, @login, @lease_ms, @now, DATEADD(MILLISECOND, @lease_ms, @now), @resources);
 
 -- As in enqueue: the queue may have been deleted.
 IF NOT EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_pk (queue_id)))

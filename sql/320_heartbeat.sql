@@ -6,13 +6,14 @@
 -- worker takes over. Until then it continues with the duties that succeed. If even promote fails and no other worker
 -- takes over, it is elected again after ten seconds.
 --
--- A worker may report, for list_workers: its running jobs, its bottleneck (@limited_by), and the done jobs and failed
--- attempts (retried or dead) since its registration. For history, it may also report how many attempts left their job
--- dead (@dead), and wait and run times (@times). The rates are calculated here from the last report, by SQL Server's
--- clock. Nothing is stored without @done, or within half a second of the last report, or if the report is older than
--- the last one (@report_no is not greater or, without it, the sums are smaller). @times is a JSON object: "w3" counts
--- jobs that waited for 4 to 8 ms, and "r3" counts jobs that ran for 4 to 8 ms. The number 0 is for less than 1 ms, 1
--- for less than 2 ms, and so on to 24, for less than 2^24 ms; 25 is for all longer times (4 h 40 min and more).
+-- A worker may report, for list_workers: its running jobs, its bottleneck (@limited_by), what jobs use of its resources
+-- (@in_use), and the done jobs and failed attempts (retried or dead) since its registration. For history, it may also
+-- report how many attempts left their job dead (@dead), and wait and run times (@times). The rates are calculated here
+-- from the last report, by SQL Server's clock. Nothing is stored without @done, or within half a second of the last
+-- report, or if the report is older than the last one (@report_no is not greater or, without it, the sums are smaller).
+-- @times is a JSON object: "w3" counts jobs that waited for 4 to 8 ms, and "r3" counts jobs that ran for 4 to 8 ms. The
+-- number 0 is for less than 1 ms, 1 for less than 2 ms, and so on to 24, for less than 2^24 ms; 25 is for all longer
+-- times (4 h 40 min and more).
 --
 -- Results: if the cancellation of running jobs of the worker was requested, first their job_id and fence, with each
 -- heartbeat until they finish. The last result is a row with elected (1: this worker is elected), min_compatible (the
@@ -27,7 +28,8 @@ CREATE OR ALTER PROCEDURE [$(schema)].[heartbeat]
     @dead       bigint      = NULL,
     @times      varchar(1400) = NULL,
     @report_no  bigint      = NULL,  -- the number of the report since the registration: 1, 2, ...
-    @yields     bit         = 0      -- 1: another worker is to be elected
+    @yields     bit         = 0,     -- 1: another worker is to be elected
+    @in_use     varchar(1000) = NULL -- of its resources (register_worker); NULL: only threads
 AS
 SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
@@ -48,6 +50,7 @@ SET lease_until = DATEADD(MILLISECOND, lease_ms, @now), unserved = 0, @queue_id 
     done         = CASE WHEN r.is_news = 1 THEN @done ELSE done END,
     failed       = CASE WHEN r.is_news = 1 THEN ISNULL(@failed, failed) ELSE failed END,
     limited_by   = CASE WHEN r.is_news = 1 THEN @limited_by ELSE limited_by END,
+    in_use       = CASE WHEN r.is_news = 1 THEN @in_use ELSE in_use END,
     dead         = CASE WHEN r.is_news = 1 THEN ISNULL(@dead, dead) ELSE dead END,
     times        = CASE WHEN r.is_news = 1 THEN ISNULL(@times, times) ELSE times END,
     report_no    = CASE WHEN r.is_news = 1 THEN @report_no ELSE report_no END,

@@ -3,7 +3,8 @@
 -- each worker's entries of jobs_claimed and reads the rows of its first 50 jobs. Result: worker_id, queue, name,
 -- registered_at, lease_left_ms (negative: expired; 0 with lost_at), lost_at (stopped or lost), reported_at, held
 -- (claimed jobs), oldest_claimed_at (among the 50 jobs that were enqueued first), and the report at reported_at:
--- running, done, failed, done_per_s, failed_per_s, limited_by (see heartbeat).
+-- running, done, failed, done_per_s, failed_per_s, limited_by (see heartbeat); resources (see register_worker), in_use
+-- (of these, at reported_at).
 CREATE OR ALTER PROCEDURE [$(schema)].[list_workers]
     @queue   nvarchar(129) = NULL,
     @ended_s int           = 86400  -- 0 to 86,400 (a day, after which rows may be deleted)
@@ -23,7 +24,8 @@ SELECT w.worker_id, q.name AS queue, w.name, w.registered_at,
        CASE WHEN w.lost_at IS NULL AND w.lease_until <= DATEADD(MILLISECOND, 2 * w.lease_ms, @now)
             THEN DATEDIFF_BIG(MILLISECOND, @now, w.lease_until) ELSE 0 END AS lease_left_ms,
        w.lost_at, w.reported_at, h.held, c.oldest_claimed_at, w.running, w.done, w.failed,
-       CAST(w.done_per_s AS float) AS done_per_s, CAST(w.failed_per_s AS float) AS failed_per_s, w.limited_by
+       CAST(w.done_per_s AS float) AS done_per_s, CAST(w.failed_per_s AS float) AS failed_per_s, w.limited_by,
+       w.resources, w.in_use
 FROM [$(schema)].[workers] AS w WITH (NOLOCK)
 INNER JOIN [$(schema)].[queues] AS q WITH (NOLOCK) ON q.queue_id = w.queue_id
 CROSS APPLY (SELECT COUNT_BIG(*) AS held

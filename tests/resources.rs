@@ -242,6 +242,38 @@ async fn one_token_is_for_one_job_at_a_time_and_waiting_jobs_hold_no_thread() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn operators_see_what_a_worker_has_and_what_jobs_use_of_it() {
+    let fixture = Fixture::new("needs_shown").await;
+    let gate = Arc::new(Semaphore::new(0));
+    let config = changed(eight_gib(4), |worker| {
+        worker.resources.tokens = [("gpu".to_owned(), 1), ("disk".to_owned(), 2)].into();
+        worker.heartbeat_interval = Duration::from_millis(100);
+    });
+    let worker = Worker::builder(&fixture.queue, Handlers::any(gated(&gate))).config(&config).start().await.unwrap();
+    let shown = async |expected: &str| {
+        let give_up = tokio::time::Instant::now() + Duration::from_secs(30);
+        loop {
+            let row = fixture.queue.admin().workers(Duration::ZERO).await.unwrap().remove(0);
+            let shown: Vec<String> = row.resources_in_use().iter().map(ToString::to_string).collect();
+            if shown.join(", ") == expected {
+                return row;
+            }
+            assert!(tokio::time::Instant::now() < give_up, "{expected}: {row:?}");
+        }
+    };
+    let needs = Needs::new().threads(2).memory(3 * GIB).token("gpu", 1);
+    fixture.queue.enqueue(&NewJob::text("").needs(needs)).await.unwrap();
+    fixture.queue.enqueue(&NewJob::text("")).await.unwrap();
+    shown("3/4 threads, 3 GiB/8 GiB memory, 0/2 disk, 1/1 gpu").await;
+    gate.add_permits(2);
+    let row = shown("0/4 threads, 0/2 disk, 0/1 gpu").await;
+    assert_eq!(row.in_use, None, "without such jobs, heartbeats carry nothing");
+    assert_eq!(row.resources, Some(Needs::new().threads(4).memory(8 * GIB).token("gpu", 1).token("disk", 2)));
+    worker.shutdown().await.unwrap();
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_panic_gives_back_what_the_job_had() {
     let fixture = Fixture::new("needs_panic").await;
     let jobs = of_kind("defect", 5).into_iter().map(|job| job.max_attempts(1));

@@ -103,7 +103,8 @@ impl Worker {
 
         let mut stages = Stages::default();
         let resumed = executor.clone();
-        stages.spawn(keeper.keep(move || resumed.pump()));
+        let used = executor.clone();
+        stages.spawn(keeper.keep(move || resumed.pump(), move || used.resources_in_use()));
         for _ in 0..FINISH_SESSIONS {
             stages.finishing.spawn(finisher.clone().run_session(state.session()).in_current_span());
         }

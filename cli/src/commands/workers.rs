@@ -48,6 +48,7 @@ impl Workers {
                 "done",
                 "failed",
                 "done/s",
+                "in use",
                 "limit",
             ],
             &["since", "oldest since", "done", "failed", "lease", "done/s", "running"],
@@ -65,10 +66,17 @@ impl Workers {
                     texts::or_dash(worker.done.map(texts::number)),
                     texts::or_dash(worker.failed.map(texts::number)),
                     texts::or_dash(worker.done_per_s.map(texts::rate)),
+                    in_use(worker),
                     texts::or_dash(worker.limited_by.as_deref()),
                 ]
             },
         )?;
         Ok(Exit::Ok)
     }
+}
+
+/// What jobs use of the worker's resources: `4/8 threads, 3 GiB/8 GiB memory, 1/1 gpu`.
+pub fn in_use(worker: &WorkerRow) -> String {
+    let all: Vec<String> = worker.resources_in_use().iter().map(ToString::to_string).collect();
+    if all.is_empty() { texts::or_dash(None::<&str>) } else { all.join(", ") }
 }

@@ -25,4 +25,4 @@ pub use job_row::JobRow;
 pub use queue_options::{Deleted, Keep, QueueOptions, Rate};
 pub use queue_stats::QueueStats;
 pub use schedules::ScheduleRow;
-pub use worker_row::WorkerRow;
+pub use worker_row::{ResourceInUse, WorkerRow};

@@ -1,5 +1,6 @@
 //! A worker as operators see it.
 
+use std::fmt;
 use std::time::{Duration, SystemTime};
 
 use serde::ser::SerializeStruct;
@@ -8,6 +9,7 @@ use serde::{Serialize, Serializer};
 use crate::connection::{Columns, Session, int};
 use crate::error::Error;
 use crate::id::WorkerId;
+use crate::job::{MEMORY, Needs, THREADS, bytes_in_words};
 use crate::time::rfc3339;
 
 /// How long after its stop a worker can be listed.
@@ -50,14 +52,44 @@ pub struct WorkerRow {
     pub done_per_s: Option<f64>,
     /// Failed attempts per second, between the last two heartbeats.
     pub failed_per_s: Option<f64>,
-    /// The worker's bottleneck: `idle`, `claim`, `busy`, `finish` or `queue_limit` ([`Bottleneck`](crate::Bottleneck)).
+    /// The worker's bottleneck: `idle`, `claim`, `busy`, `finish`, `queue_limit`, `resources` or `memory` ([`Bottleneck`](crate::Bottleneck)).
     pub limited_by: Option<String>,
+    /// What the worker has for jobs: threads, memory in bytes, tokens. `None`: a worker of an earlier release.
+    pub resources: Option<Needs>,
+    /// What jobs use of it. `None`: no job needs more than its thread.
+    pub in_use: Option<Needs>,
+}
+
+/// A resource of a worker, and how much of it jobs use. Shown as `4/8 threads` or `3 GiB/8 GiB memory`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ResourceInUse<'a> {
+    /// `threads`, `memory` or the name of a token.
+    pub name: &'a str,
+    /// Threads, bytes or tokens.
+    pub used: u64,
+    /// The worker's number of them.
+    pub has: u64,
 }
 
 impl WorkerRow {
     /// Whether the worker has a lease.
     pub fn is_live(&self) -> bool {
         self.lost_at.is_none() && !self.lease_left.is_zero()
+    }
+
+    /// How much of its resources jobs use: of its threads; of its memory, if a job has stated how much it needs; and of
+    /// each token.
+    pub fn resources_in_use(&self) -> Vec<ResourceInUse<'_>> {
+        let used = |name: &str| match self.in_use.as_ref().and_then(|in_use| in_use.get(name)) {
+            None if name == THREADS => u64::from(self.running.unwrap_or_default()),
+            used => used.unwrap_or_default(),
+        };
+        let all = self.resources.iter().flat_map(Needs::iter);
+        let mut all: Vec<_> = all.map(|(name, has)| ResourceInUse { name, used: used(name), has }).collect();
+        all.retain(|one| one.name != MEMORY || one.used > 0);
+        all.sort_by_key(|one| [THREADS, MEMORY].iter().position(|first| *first == one.name).unwrap_or(usize::MAX));
+        all
     }
 
     fn read(mut row: Columns) -> Result<WorkerRow, Error> {
@@ -77,13 +109,30 @@ impl WorkerRow {
             done_per_s: row.optional("done_per_s")?,
             failed_per_s: row.optional("failed_per_s")?,
             limited_by: row.optional("limited_by")?,
+            resources: read_resources(row.optional("resources")?),
+            in_use: read_resources(row.optional("in_use")?),
         })
+    }
+}
+
+/// Another program may register a worker with any text.
+fn read_resources(json: Option<String>) -> Option<Needs> {
+    json.and_then(|json| serde_json::from_str(&json).ok())
+}
+
+impl fmt::Display for ResourceInUse<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ResourceInUse { name, used, has } = self;
+        match *name {
+            MEMORY => write!(f, "{}/{} memory", bytes_in_words(*used), bytes_in_words(*has)),
+            _ => write!(f, "{used}/{has} {name}"),
+        }
     }
 }
 
 impl Serialize for WorkerRow {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut worker = serializer.serialize_struct("WorkerRow", 15)?;
+        let mut worker = serializer.serialize_struct("WorkerRow", 17)?;
         worker.serialize_field("worker_id", &self.worker_id)?;
         worker.serialize_field("queue", &self.queue)?;
         worker.serialize_field("name", &self.name)?;
@@ -99,6 +148,8 @@ impl Serialize for WorkerRow {
         worker.serialize_field("done_per_s", &self.done_per_s)?;
         worker.serialize_field("failed_per_s", &self.failed_per_s)?;
         worker.serialize_field("limited_by", &self.limited_by)?;
+        worker.serialize_field("resources", &self.resources)?;
+        worker.serialize_field("in_use", &self.in_use)?;
         worker.end()
     }
 }

@@ -22,4 +22,4 @@ pub(crate) use finish::{
     read_finish_one,
 };
 pub(crate) use note_progress::NOTE_PROGRESS;
-pub(crate) use registration::{Heartbeat, QueueSettings, TakenOver, WorkReport, Worked, WorkerReport};
+pub(crate) use registration::{Heartbeat, QueueSettings, TakenOver, WorkReport, Worked, WorkerReport, short_json};

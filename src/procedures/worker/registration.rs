@@ -7,10 +7,13 @@ use tiberius::Command;
 use crate::connection::{Columns, Session, all_rows, big, int, ms};
 use crate::error::Error;
 use crate::id::{Fence, JobId, WorkerId};
-use crate::job::{CompletionPolicy, Delivery};
+use crate::job::{CompletionPolicy, Delivery, Needs};
 use crate::time::{DurationHistogram, to_json};
 
 use super::depth::{DepthSample, read_sample};
+
+/// The length of the columns of a worker's resources.
+const MAX_RESOURCES: usize = 1_000;
 
 /// The queue's settings, as returned to a worker that registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +59,8 @@ pub(crate) struct WorkerReport {
     pub(crate) limited_by: &'static str,
     /// Whether one of the queue's duties fails on this worker, so that another one should be elected.
     pub(crate) yields: bool,
+    /// What jobs use of the worker's resources, as JSON; `None` if no job needs more than its thread.
+    pub(crate) in_use: Option<String>,
     pub(crate) work: WorkReport,
 }
 
@@ -107,6 +112,11 @@ impl WorkReport {
     }
 }
 
+/// Resources as JSON, unless they are too many for their column.
+pub(crate) fn short_json(resources: &Needs) -> Option<String> {
+    Some(resources.json()).filter(|json| json.len() <= MAX_RESOURCES)
+}
+
 impl Session {
     /// Registers a worker under a new id and starts its lease. With `take_over`, other workers of the same name are
     /// marked lost immediately, and the jobs of lost workers are returned to the queue.
@@ -117,6 +127,7 @@ impl Session {
         name: &str,
         lease: Duration,
         take_over: bool,
+        resources: &Needs,
     ) -> Result<(QueueSettings, TakenOver), Error> {
         let mut command = self.command("register_worker");
         command.bind_param("@queue", queue);
@@ -124,6 +135,7 @@ impl Session {
         command.bind_param("@name", name);
         command.bind_param("@lease_ms", int(ms(lease)));
         command.bind_param("@take_over", take_over);
+        command.bind_param("@resources", short_json(resources));
         let mut row = self.row("register_worker", command).await?;
         let completion = row.one_of("completion", &CompletionPolicy::WORDS)?;
         let delivery = row.one_of("delivery", &Delivery::WORDS)?;
@@ -157,6 +169,9 @@ impl Session {
             report.work.bind(&mut command);
             command.bind_param("@limited_by", report.limited_by);
             command.bind_param("@yields", report.yields);
+            if let Some(in_use) = report.in_use {
+                command.bind_param("@in_use", in_use);
+            }
         }
         let answer = self.run("heartbeat", command).await?;
         let mut rows: Vec<_> = all_rows("heartbeat", answer).collect();

@@ -17,9 +17,10 @@ use tokio::sync::{Notify, watch};
 use crate::connection::Session;
 use crate::error::Error;
 use crate::id::WorkerId;
+use crate::job::Needs;
 use crate::metrics::LIMITS;
 use crate::procedures::check_compatible;
-use crate::procedures::worker::{TakenOver, Worked, WorkerReport};
+use crate::procedures::worker::{TakenOver, Worked, WorkerReport, short_json};
 use crate::queue::CancelledHere;
 use crate::time::Pauses;
 use crate::worker::state::{Phase, WorkerState};
@@ -112,8 +113,13 @@ impl LeaseKeeper {
     }
 
     /// Renews the lease until the worker is stopped immediately or the task is dropped. Calls `resumed` after each
-    /// renewal, because the lease may have been in doubt until then.
-    pub(in crate::worker) async fn keep(mut self, resumed: impl Fn() + Send + 'static) {
+    /// renewal, because the lease may have been in doubt until then. `in_use` tells what jobs use of the worker's
+    /// resources, if they use more than their threads.
+    pub(in crate::worker) async fn keep(
+        mut self,
+        resumed: impl Fn() + Send + 'static,
+        in_use: impl Fn() -> Option<Needs> + Send + 'static,
+    ) {
         let WorkerState { config, stop, metrics, outage, .. } = &*self.state.clone();
         let interval = config.heartbeat_interval;
         let lease = config.lease;
@@ -131,7 +137,7 @@ impl LeaseKeeper {
                     if !self.renewals.is_quiet() && !outage.is_on() {
                         tracing::warn!(%worker_id, "no response to the heartbeat; sending another one on a second connection");
                     }
-                    let report = report(&self.current.borrow(), &self.state);
+                    let report = report(&self.current.borrow(), &self.state, in_use());
                     self.renewals.send(worker_id, report, clock.now());
                     due_at = clock.now() + interval;
                     is_refused = false;
@@ -238,12 +244,13 @@ impl LeaseKeeper {
     }
 }
 
-fn report(registration: &Registration, state: &WorkerState) -> WorkerReport {
+fn report(registration: &Registration, state: &WorkerState, in_use: Option<Needs>) -> WorkerReport {
     let (_, limit) = state.limited_by.shares();
     WorkerReport {
         running: state.in_flight.running(),
         limited_by: LIMITS[limit as usize],
         yields: state.duty_failures.yields(),
+        in_use: in_use.as_ref().and_then(short_json),
         work: registration.report(&state.tally),
     }
 }
@@ -259,7 +266,8 @@ async fn register_once(
     let lease = state.config.lease;
     let sent_at = clock.now();
     let name = state.config.worker_name();
-    let registered = session.within(lease).register_worker(&state.queue, worker_id, &name, lease, take_over).await;
+    let mut session = session.within(lease);
+    let registered = session.register_worker(&state.queue, worker_id, &name, lease, take_over, &state.resources).await;
     let (settings, taken_over) = registered?;
     clock.renewed(sent_at, lease);
     tracing::debug!(%worker_id, ?settings, "registered");

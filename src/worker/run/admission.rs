@@ -35,11 +35,10 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::config::ResourcesConfig;
 use crate::id::JobId;
 use crate::job::{MEMORY, Needs, THREADS};
 use crate::worker::lease::{Claimed, Grant};
-use crate::worker::state::MachineMemory;
+use crate::worker::state::{MachineMemory, WorkerState};
 
 use super::fair_pool::{FairPool, FurtherThreads};
 use super::ledger::{Applicant, Ledger, Need, Pool};
@@ -88,24 +87,9 @@ pub(in crate::worker) struct Resources {
 
 impl Resources {
     /// Creates the resources of a worker that runs on `pool` and has this many handlers.
-    pub(in crate::worker) fn new(
-        config: &ResourcesConfig,
-        memory: Arc<MachineMemory>,
-        pool: &Arc<FairPool>,
-        handlers: usize,
-    ) -> Resources {
-        let usable = memory.usable();
-        // Where the system does not tell its memory, a percentage of it is no limit.
-        let limit = config.memory.of(usable.unwrap_or(u64::MAX));
-        let is_limited = usable.is_some() || config.memory.of(0) > 0;
-        let limit = if is_limited { limit } else { u64::MAX };
-        let mut has = Needs::new().threads(u32::try_from(pool.threads()).unwrap_or(u32::MAX));
-        if is_limited {
-            has = has.memory(limit);
-        }
-        for (name, tokens) in &config.tokens {
-            has = has.token(name, *tokens);
-        }
+    pub(in crate::worker) fn new(state: &WorkerState, pool: &Arc<FairPool>, handlers: usize) -> Resources {
+        let (config, has) = (&state.config.resources, state.resources.clone());
+        let limit = has.get(MEMORY).unwrap_or(u64::MAX);
         let tokens = config.tokens.values().map(|tokens| u64::from(*tokens));
         let amounts: Vec<u64> = std::iter::once(limit).chain(tokens).collect();
         let ledger = Ledger::new(amounts.clone(), pool.threads(), handlers, config.reserve_after, Instant::now());
@@ -120,8 +104,8 @@ impl Resources {
             fewest_threads: AtomicUsize::new(usize::MAX),
             first_waits: Mutex::default(),
             reserve_after: config.reserve_after,
-            min_free: config.min_free_memory.of(usable.unwrap_or_default()),
-            memory,
+            min_free: config.min_free_memory.of(state.memory.usable().unwrap_or_default()),
+            memory: state.memory.clone(),
             is_short_of_memory: AtomicBool::new(false),
         }
     }
@@ -134,6 +118,14 @@ impl Resources {
     /// What there is of each resource.
     pub(super) fn has(&self) -> &Needs {
         &self.has
+    }
+
+    /// What jobs use of each resource, if one needs something. `threads` counts their threads.
+    pub(super) fn in_use(&self, threads: impl Fn() -> usize) -> Option<Needs> {
+        let amounts = self.ledger.lock().in_use()?;
+        let in_use = Needs::new().threads(saturated(threads())).memory(amounts[MEMORY_PLACE]);
+        let tokens = self.tokens.iter().zip(&amounts[MEMORY_PLACE + 1..]);
+        Some(tokens.fold(in_use, |in_use, (name, tokens)| in_use.token(name, saturated(*tokens))))
     }
 
     /// Translates needs into places of the ledger: `Ok(None)` if they are nothing but one thread.
@@ -309,6 +301,10 @@ impl Resources {
         self.fewest_threads.store(ledger.fewest_threads().unwrap_or(usize::MAX), Ordering::Release);
         changed
     }
+}
+
+fn saturated(number: impl TryInto<u32>) -> u32 {
+    number.try_into().unwrap_or(u32::MAX)
 }
 
 /// Whether a waiting job can be postponed. One that keeps its place would lose it.

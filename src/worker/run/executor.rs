@@ -17,7 +17,7 @@ use super::overdue::Overdue;
 use super::worker_turns::MemberId;
 use crate::handler::{ForOtherWorkers, JobError, failure};
 use crate::id::{Fence, JobId};
-use crate::job::Usage;
+use crate::job::{Needs, Usage};
 use crate::metrics::KindMetrics;
 use crate::procedures::worker::Finish;
 use crate::worker::finish::{Ended, FinishSender, Ran};
@@ -52,7 +52,7 @@ impl Executor {
         let handlers = &code.handlers;
         let kind_metrics: Arc<[_]> = handlers.labels().map(|kind| KindMetrics::new(&state.queue, kind)).collect();
         let kind_limits = KindLimits::new(handlers.places(), &pool);
-        let resources = Resources::new(&config.resources, state.memory.clone(), &pool, kind_metrics.len());
+        let resources = Resources::new(state, &pool, kind_metrics.len());
         let resources = Arc::new(resources);
         resources.measure(); // before the first claim
         let surroundings = state.stop.surroundings(handlers.shared_state(), state.notes.clone(), state.place());
@@ -90,6 +90,12 @@ impl Executor {
     /// Returns how the pool's threads are used.
     pub(in crate::worker) fn load(&self) -> Load {
         self.pool.load(self.member)
+    }
+
+    /// Returns what jobs use of the worker's resources, if one needs more than its thread.
+    pub(in crate::worker) fn resources_in_use(&self) -> Option<Needs> {
+        let JobStarter { state, resources, .. } = &*self.starter;
+        resources.in_use(|| state.in_flight.running() + self.load().taken)
     }
 
     /// Returns the running jobs that have exceeded their time limit.

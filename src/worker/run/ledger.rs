@@ -107,6 +107,11 @@ impl<T> Ledger<T> {
         }
     }
 
+    /// How much admitted jobs have of each resource, or `None` if no job is admitted.
+    pub(super) fn in_use(&self) -> Option<Vec<u64>> {
+        (self.admitted > 0).then(|| self.has.iter().zip(&self.free).map(|(has, free)| has - free).collect())
+    }
+
     pub(super) fn waiting(&self) -> usize {
         self.waiting.len()
     }

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use crate::config::WorkerConfig;
+use crate::config::{ResourcesConfig, WorkerConfig};
 use crate::connection::{Connector, Session};
-use crate::job::RunNotes;
+use crate::job::{Needs, RunNotes};
 use crate::metrics::WorkerMetrics;
 use crate::queue::Queue;
 
@@ -30,6 +30,8 @@ pub(in crate::worker) struct WorkerState {
     pub(in crate::worker) weight: u32,
     connector: Arc<Connector>,
     pub(in crate::worker) memory: Arc<MachineMemory>,
+    /// What the worker has for jobs. Without memory: it is not limited.
+    pub(in crate::worker) resources: Needs,
     pub(in crate::worker) in_flight: Arc<InFlight>,
     pub(in crate::worker) tally: Arc<Tally>,
     pub(in crate::worker) limited_by: BottleneckMeter,
@@ -52,6 +54,8 @@ impl WorkerState {
 
     fn with(connector: Arc<Connector>, queue: &str, config: WorkerConfig, threads: usize, weight: u32) -> WorkerState {
         let outage = Arc::<OutageLog>::default();
+        let memory = Arc::new(MachineMemory::of_this_process());
+        let resources = resources(&config.resources, memory.usable(), threads);
         let (in_flight, tally) = (Arc::<InFlight>::default(), Arc::<Tally>::default());
         WorkerState {
             queue: queue.to_owned(),
@@ -59,7 +63,8 @@ impl WorkerState {
             threads,
             weight,
             connector,
-            memory: Arc::new(MachineMemory::of_this_process()),
+            memory,
+            resources,
             limited_by: BottleneckMeter::new(threads, in_flight.clone(), tally.clone()),
             pulse: Pulse::new(),
             notes: Arc::new(RunNotes::counted_in(in_flight.noted_bytes())),
@@ -84,6 +89,16 @@ impl WorkerState {
     pub(in crate::worker) fn session(&self) -> Session {
         Session::new(self.connector.clone())
     }
+}
+
+/// What a worker has, of a process that may use `usable` bytes.
+fn resources(config: &ResourcesConfig, usable: Option<u64>, threads: usize) -> Needs {
+    let mut has = Needs::new().threads(u32::try_from(threads).unwrap_or(u32::MAX));
+    // Where the system does not tell its memory, a percentage of it is no limit.
+    if usable.is_some() || config.memory.of(0) > 0 {
+        has = has.memory(config.memory.of(usable.unwrap_or(u64::MAX)));
+    }
+    config.tokens.iter().fold(has, |has, (name, tokens)| has.token(name, *tokens))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
-use readpast::admin::{JobState, WorkerRow};
+use readpast::admin::{JobState, ResourceInUse, WorkerRow};
 
 use crate::app::App;
 use crate::failure::Failure;
@@ -48,6 +48,7 @@ struct WorkerView<'a> {
     done: String,
     done_per_s: String,
     failed_per_s: String,
+    in_use: Vec<ResourceInUse<'a>>,
     limited_by: &'a str,
 }
 
@@ -84,6 +85,7 @@ impl<'a> WorkerView<'a> {
             done: count(worker.done),
             done_per_s: rate_or_dash(worker.done_per_s),
             failed_per_s: rate_or_dash(worker.failed_per_s),
+            in_use: worker.resources_in_use(),
             limited_by: worker.limited_by.as_deref().unwrap_or("–"),
         }
     }

@@ -52,6 +52,8 @@ pub struct WorkerLine {
     pub done_per_s: Option<f64>,
     pub failed_per_s: Option<f64>,
     pub limited_by: Option<String>,
+    /// What jobs use of its resources, if they need more than their threads.
+    pub in_use: Option<String>,
 }
 
 /// The dead and running jobs of a queue.

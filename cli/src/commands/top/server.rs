@@ -13,6 +13,7 @@ use super::readings::{
 };
 use super::screen::{Answer, Deed};
 use crate::audit::{note, note_of, noted};
+use crate::commands::workers::in_use;
 use crate::connection;
 use crate::texts;
 
@@ -218,6 +219,7 @@ fn worker_line(worker: &WorkerRow) -> WorkerLine {
         done_per_s: worker.done_per_s,
         failed_per_s: worker.failed_per_s,
         limited_by: worker.limited_by.clone(),
+        in_use: worker.in_use.is_some().then(|| in_use(worker)),
     }
 }
 

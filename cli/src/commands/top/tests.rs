@@ -57,6 +57,7 @@ fn overview() -> Overview {
         done_per_s: Some(617.2),
         failed_per_s: Some(0.25),
         limited_by: Some(text(limit)),
+        in_use: (number == 1).then(|| text("8/8 threads, 3 GiB/8 GiB memory, 1/1 gpu")),
     });
     Overview { queues, workers: workers.collect() }
 }

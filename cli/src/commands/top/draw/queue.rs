@@ -119,10 +119,15 @@ fn worker_text(worker: &WorkerLine) -> String {
         right(&rate(worker.done_per_s), 6),
         right(&rate(worker.failed_per_s), 6),
         right(&lease, 6),
-        match (&worker.limited_by, &worker.held_since) {
-            (limit, Some(since)) if worker.held > 0 => format!("{}  (since {since})", texts::or_dash(limit.as_ref())),
-            (limit, _) => texts::or_dash(limit.as_ref()),
-        }
+        [
+            Some(texts::or_dash(worker.limited_by.as_ref())),
+            worker.in_use.clone(),
+            worker.held_since.as_ref().filter(|_| worker.held > 0).map(|since| format!("(since {since})")),
+        ]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join("  ")
     )
 }
 
