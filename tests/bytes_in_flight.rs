@@ -261,10 +261,10 @@ async fn enqueue_by_server(fixture: &Fixture, jobs: usize, begin: &str, bytes: u
     fixture.session().await.sql(&enqueue).await;
 }
 
-/// Runs 5,000 jobs of 200 bytes and then `jobs` larger ones, which come all at once, in a process of its own that may
+/// Runs 2,000 jobs of 200 bytes and then `jobs` larger ones, which come all at once, in a process of its own that may
 /// hold `limit` bytes. Returns how much its peak of resident memory has grown by the larger ones.
 async fn growth_of_peak(options: QueueOptions, limit: usize, jobs: usize, begin: &str, bytes: usize) -> u64 {
-    const SMALL: usize = 5_000;
+    const SMALL: usize = 2_000;
     let fixture = Fixture::on_dev_server("peak", options).await;
     let small = vec![NewJob::text(format!("{:200}", "0 ")); SMALL];
     fixture.queue.enqueue_many(&small).await.unwrap();
@@ -298,7 +298,7 @@ async fn large_payloads_after_small_ones_take_no_more_memory_than_is_allowed() {
     for delivery in [Delivery::AtLeastOnce, Delivery::AtMostOnce] {
         for order in [ClaimOrder::Fifo, ClaimOrder::Lifo, ClaimOrder::Any] {
             let options = QueueOptions::default().delivery(delivery).claim_order(order);
-            let growth = growth_of_peak(options, EIGHTH, 30, "20000 ", JOB).await;
+            let growth = growth_of_peak(options, EIGHTH, 12, "20000 ", JOB).await;
             assert!(growth <= (EIGHTH + JOB + KEPT) as u64, "{delivery:?}, {order:?}: {growth} bytes");
         }
     }
@@ -322,7 +322,7 @@ async fn a_payload_larger_than_all_that_is_allowed_comes_alone() {
 async fn large_outputs_after_small_ones_take_no_more_memory_than_is_allowed() {
     const OUTPUT: usize = 5_000_000;
     let options = QueueOptions::default().completion(CompletionPolicy::Annotate);
-    let growth = growth_of_peak(options, EIGHTH, 30, "leave 5000000 ", 20).await;
+    let growth = growth_of_peak(options, EIGHTH, 12, "leave 5000000 ", 20).await;
     assert!(growth <= (EIGHTH + OUTPUT + KEPT) as u64, "{growth} bytes");
 }
 

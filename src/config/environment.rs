@@ -187,7 +187,7 @@ mod tests {
                 }
             }
         }
-        // Names that appear because they are rejected: docs/work.md mentions Kubernetes' variables, and examples
+        // Names that appear because they are rejected: docs/configuration.md mentions Kubernetes' variables, and examples
         // mention tests' own.
         let of_services = |name: &str| name.starts_with("READPAST_PORT") || name.starts_with("READPAST_SERVICE");
         let mut tried = std::collections::BTreeSet::new();

@@ -207,7 +207,7 @@ pub(super) const IN_FLIGHT_LIMIT_BYTES: Metric = bytes(
 pub(super) const FINISHED_JOBS: Metric = counter(
     "readpast_finished_jobs_total",
     QUEUE,
-    "Jobs whose outcome SQL Server has confirmed: done, dead, cancelled, to be retried, snoozed or postponed; in an at_most_once queue, where nothing is confirmed, jobs that have run",
+    "Jobs whose outcome SQL Server has confirmed: done, dead, cancelled, to be retried, moved, snoozed or postponed; in an at_most_once queue, where nothing is confirmed, jobs that have run",
 );
 
 pub(super) const FINISH_SECONDS: Metric =

@@ -48,7 +48,8 @@ pub enum QueueCommand {
     Resume { name: String },
     /// Delete a queue
     ///
-    /// Fails while the queue has workers, jobs, or batches whose follow-ups go to it.
+    /// Fails while the queue has workers, jobs, or batches whose follow-ups go to it, or while another
+    /// queue's dead jobs go to it.
     ///
     /// Role: operator.
     Delete {

@@ -56,7 +56,7 @@ pub struct WorkerStats {
     /// [`finish_in`](crate::transaction::finish_in()), the transaction was rolled back, and SQL Server's response that
     /// said so was lost.
     pub done: u64,
-    /// Confirmed failed attempts of jobs that will be retried.
+    /// Confirmed failed attempts of jobs that will be retried, here or in the queue to which they were moved.
     pub retried: u64,
     /// Confirmed jobs that will run again without using up an attempt: snoozed jobs, jobs of a kind without a handler,
     /// jobs that need more than the worker has, and jobs that would have waited too long for others of their kind or
