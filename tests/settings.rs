@@ -1,9 +1,8 @@
 //! Where a worker's settings come from: the configuration that its queue was connected with, a section of the program's
 //! own file among them, or the builder. Callers share as many connections as `pool_size` allows.
 
-use std::time::Duration;
-
 use readpast::admin::QueueOptions;
+use readpast::config::WorkerConfig;
 use readpast::{Config, Handlers, NewJob, Queue, Worker};
 use readpast_devserver::DevServer;
 use tokio::task::JoinSet;
@@ -56,25 +55,26 @@ async fn callers_share_as_many_connections_as_pool_size_says() {
 async fn the_setters_change_single_settings_of_the_queue() {
     let fixture = Fixture::new("setters").await;
     let handlers = || Handlers::any(|_, _| Ok(()));
-    let (ms, queue): (_, &Queue) = (Duration::from_millis, &fixture.queue);
+    let queue: &Queue = &fixture.queue;
     let mut expected = fixture.config.worker.clone();
     expected.name = "setters".to_owned();
     expected.threads = 3;
-    expected.batch_size = 40;
-    expected.max_in_flight = 30;
     expected.take_over = true;
-    expected.job_time_limit = ms(70);
-    (expected.retry.base, expected.retry.max) = (ms(8), ms(90));
-    expected.shutdown_deadline = ms(1_100);
-    let set = Worker::builder(queue, handlers()).name("setters").threads(3).batch_size(40).max_in_flight(30);
-    let set = set.take_over(true).job_time_limit(ms(70)).retry(ms(8), ms(90));
-    let set = set.shutdown_deadline(ms(1_100));
+    let set = Worker::builder(queue, handlers()).name("setters").threads(3).take_over(true);
     assert_eq!(format!("{set:?}"), format!("{:?}", Worker::builder(queue, handlers()).config(&expected)));
+    fixture.remove().await;
+}
 
-    queue.enqueue_many(&numbers(100)).await.unwrap();
-    let worker = set.lease(ms(1)).lease(ms(18_000)).start().await.unwrap();
-    assert_eq!(fixture.session().await.number("SELECT lease_ms FROM [$(schema)].[workers]").await, 18_000);
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_claims_no_more_than_it_may_hold() {
+    let fixture = Fixture::new("may_hold").await;
+    fixture.queue.enqueue_many(&numbers(100)).await.unwrap();
+    let config = changed(WorkerConfig::default(), |worker| {
+        worker.batch_size = 40;
+        worker.max_in_flight = 30;
+    });
+    let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).config(&config).start().await.unwrap();
     let summary = worker.drain().await.unwrap();
-    assert_eq!(summary.stats.done, 100, "with larger batches than it may hold");
+    assert_eq!(summary.stats.done, 100);
     fixture.remove().await;
 }

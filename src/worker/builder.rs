@@ -27,7 +27,6 @@ pub struct WorkerBuilder {
     queue: Queue,
     code: DroppedElsewhere<HandlersAndHooks>,
     config: WorkerConfig,
-    lease: Option<Duration>,
     thread_pool: Option<Arc<rayon::ThreadPool>>,
     weight: u32,
     stack_size: Option<usize>,
@@ -66,7 +65,6 @@ impl Worker {
             queue: queue.clone(),
             code: DroppedElsewhere::new(HandlersAndHooks { handlers, hooks: Hooks::default() }),
             config: queue.worker_config().clone(),
-            lease: None,
             thread_pool: None,
             weight: 1,
             stack_size: None,
@@ -94,49 +92,9 @@ impl WorkerBuilder {
         self
     }
 
-    /// Sets `worker.batch_size`: the maximum number of jobs per claim.
-    pub fn batch_size(mut self, jobs: usize) -> WorkerBuilder {
-        self.config.batch_size = jobs;
-        self
-    }
-
-    /// Sets `worker.max_in_flight`: the maximum number of jobs held by this process. Claims and finish calls are
-    /// limited to this number, too.
-    pub fn max_in_flight(mut self, jobs: usize) -> WorkerBuilder {
-        self.config.max_in_flight = jobs;
-        self
-    }
-
-    /// Sets `worker.lease_ms`: how long SQL Server considers this worker alive after its last heartbeat. The heartbeat
-    /// interval is then at most a third of it. The lease must not be shorter than `connection.connect_timeout_ms` and
-    /// `connection.command_timeout_ms`, 15 s each by default.
-    pub fn lease(mut self, lease: Duration) -> WorkerBuilder {
-        self.lease = Some(lease);
-        self
-    }
-
     /// Sets `worker.take_over`: whether to take the jobs of an earlier worker of the same name immediately.
     pub fn take_over(mut self, take_over: bool) -> WorkerBuilder {
         self.config.take_over = take_over;
-        self
-    }
-
-    /// Sets `worker.job_time_limit_ms`: the run time after which a job is cancelled
-    /// ([`Context::is_cancelled`](crate::handler::Context::is_cancelled)).
-    pub fn job_time_limit(mut self, limit: Duration) -> WorkerBuilder {
-        self.config.job_time_limit = limit;
-        self
-    }
-
-    /// Sets `worker.retry.base_ms` and `worker.retry.max_ms`: the delay after the first attempt, and the longest delay.
-    pub fn retry(mut self, base: Duration, max: Duration) -> WorkerBuilder {
-        (self.config.retry.base, self.config.retry.max) = (base, max);
-        self
-    }
-
-    /// Sets `worker.shutdown_deadline_ms`: how long a shutdown waits for running jobs.
-    pub fn shutdown_deadline(mut self, deadline: Duration) -> WorkerBuilder {
-        self.config.shutdown_deadline = deadline;
         self
     }
 
@@ -218,11 +176,7 @@ impl WorkerBuilder {
     ///
     /// If the future is dropped, at most a registration without jobs remains, whose lease expires.
     pub async fn start(self) -> Result<Worker, Error> {
-        let WorkerBuilder { queue, mut code, mut config, lease, thread_pool, weight, stack_size } = self;
-        if let Some(lease) = lease {
-            config.lease = lease;
-            config.heartbeat_interval = config.heartbeat_interval.min(lease / 3);
-        }
+        let WorkerBuilder { queue, mut code, mut config, thread_pool, weight, stack_size } = self;
         config.validate()?;
         config.check_timeouts(queue.connector().timeouts())?;
         check_range("weight", weight, 1..=1_000)?;
@@ -266,12 +220,11 @@ fn own_threads(config: &WorkerConfig) -> usize {
 
 impl fmt::Debug for WorkerBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let WorkerBuilder { queue, code, config, lease, thread_pool, weight, stack_size } = self;
+        let WorkerBuilder { queue, code, config, thread_pool, weight, stack_size } = self;
         f.debug_struct("WorkerBuilder")
             .field("queue", &queue.name())
             .field("handlers", &code.handlers)
             .field("config", config)
-            .field("lease", lease)
             .field("thread_pool", &thread_pool.as_ref().map(|threads| threads.current_num_threads()))
             .field("weight", weight)
             .field("stack_size", stack_size)
