@@ -171,9 +171,9 @@ mod time;
 pub mod transaction;
 mod worker;
 
-pub use crate::config::Config;
+pub use crate::config::{Config, OutOfMemory};
 pub use crate::error::{BoxError, Error, InvalidPayload};
-pub use crate::handler::{Context, Handlers, IntoOutput, JobError, Json, KindOptions, OutOfMemory, Output, TypedJob};
+pub use crate::handler::{Context, Handlers, IntoOutput, JobError, Json, KindOptions, Output, TypedJob};
 pub use crate::id::{BatchId, Enqueued, Fence, JobId};
 pub use crate::job::{BatchEnd, BatchRow, FollowUp, Job, Needs, NewBatch, NewJob, Outcome, SealedBatch, Usage};
 pub use crate::procedures::producer::JobEnd;

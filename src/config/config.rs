@@ -187,8 +187,13 @@ mod tests {
             ("[kinds]\nrender = 1", "line 2: 'kinds.render' is a section, not a single value"),
             (
                 "[kinds.render]\nnedes = 1",
-                "line 2: unknown key 'kinds.render.nedes'; the only option of a kind is needs",
+                "line 2: unknown key 'kinds.render.nedes'; the options of a kind are needs and on_out_of_memory",
             ),
+            (
+                "[kinds.render]\non_out_of_memory = 'grow:1'",
+                "line 2: 'kinds.render.on_out_of_memory' is 'grow:1'; it must be retry, grow:FACTOR:SIZE such as",
+            ),
+            ("[kinds.render]\non_out_of_memory = 1", "line 2: 'kinds.render.on_out_of_memory' is 1; it must be retry,"),
             (
                 "[kinds.render]\nneeds = { memory = '80 %' }",
                 "line 2: 'memory' in 'kinds.render.needs' is '80 %'; it must be a size such as \"3 GiB\", or a number",

@@ -14,6 +14,7 @@ use crate::job::{MAX_TOKENS, MEMORY, Needs, THREADS};
 use super::config::Config;
 use super::kind::KindConfig;
 use super::memory_size::MemorySize;
+use super::out_of_memory::ALLOWED_RULE;
 use super::range_checks::{refused, shown};
 use super::settings_table;
 use super::settings_table::{Allowed, KINDS, Setting, Value, is_section, nearest, sections, split};
@@ -172,8 +173,16 @@ fn read_kinds(table: &DeTable<'_>, kinds: &mut BTreeMap<String, KindConfig>) -> 
             match (option.get_ref().as_ref(), value.get_ref()) {
                 ("needs", DeValue::Table(needs)) => config.needs = Some(read_needs(&name, needs, value.span())?),
                 ("needs", _) => return Err(not_a_section(&name, value)),
+                ("on_out_of_memory", rule) => {
+                    let read = rule.as_str().and_then(|rule| rule.parse().ok());
+                    let mistake = || Mistake {
+                        place: option.span(),
+                        message: format!("{name} is {}; it must be {ALLOWED_RULE}", described(rule, false)),
+                    };
+                    config.on_out_of_memory = Some(read.ok_or_else(mistake)?);
+                }
                 _ => {
-                    let message = format!("unknown key {name}; the only option of a kind is needs");
+                    let message = format!("unknown key {name}; the options of a kind are needs and on_out_of_memory");
                     return Err(Mistake { place: option.span(), message });
                 }
             }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
-use crate::config::{KindConfig, WorkerConfig};
+use crate::config::{KindConfig, OutOfMemory, WorkerConfig};
 use crate::error::{BoxError, Error};
 use crate::job::{ALLOWED_KIND, Job, Needs, Outcome, is_kind};
 
@@ -50,10 +50,18 @@ pub struct Handlers {
     by_kind: HashMap<String, usize>,
     otherwise: Option<usize>,
     state: State,
-    /// The needs of kinds that the handler for all other kinds runs, if the configuration states any.
-    needs_of_others: HashMap<String, Needs>,
+    /// The options of kinds that the handler for all other kinds runs, if the configuration has any, completed with
+    /// those of the handler.
+    others: HashMap<String, KindConfig>,
     /// The first invalid setting, which the start of the worker reports.
     refused: Option<Error>,
+}
+
+/// What code and configuration state of the jobs of one kind.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Stated<'a> {
+    pub(crate) needs: Option<&'a Needs>,
+    pub(crate) on_out_of_memory: Option<&'a OutOfMemory>,
 }
 
 /// A handler and the options of its jobs.
@@ -222,31 +230,40 @@ impl Handlers {
         Ok(())
     }
 
-    /// Completes the needs of the handlers' jobs from the configuration.
-    pub(crate) fn complete_needs(&mut self, kinds: &BTreeMap<String, KindConfig>) {
-        let stated = |needs: &Option<Needs>, of_kind: &Needs| {
-            needs.as_ref().map_or_else(|| of_kind.clone(), |in_code| in_code.over(of_kind))
-        };
+    /// Completes the options of kinds from the configuration.
+    pub(crate) fn complete(&mut self, kinds: &BTreeMap<String, KindConfig>) {
         for (kind, config) in kinds {
-            let Some(of_kind) = &config.needs else { continue };
-            if let Some(index) = self.by_kind.get(kind) {
-                let needs = &mut self.handlers[*index].options.needs;
-                *needs = Some(stated(needs, of_kind));
-            } else if let Some(index) = self.otherwise {
-                let needs = stated(&self.handlers[index].options.needs, of_kind);
-                self.needs_of_others.insert(kind.clone(), needs);
+            let Some(index) = self.find(Some(kind)) else { continue };
+            let Handler { kind: own, options, .. } = &mut self.handlers[index];
+            let mut config = config.clone();
+            if let Some(needs) = &options.needs {
+                config.needs = Some(config.needs.map_or_else(|| needs.clone(), |of_kind| needs.over(&of_kind)));
+            }
+            config.on_out_of_memory = options.on_out_of_memory.clone().or(config.on_out_of_memory);
+            if own.is_some() {
+                (options.needs, options.on_out_of_memory) = (config.needs, config.on_out_of_memory);
+            } else {
+                self.others.insert(kind.clone(), config);
             }
         }
     }
 
-    /// What the jobs of this kind need that the handler at this index runs, if anything is stated.
-    pub(crate) fn needs(&self, place: usize, kind: Option<&str>) -> Option<&Needs> {
-        let handler = &self.handlers[place];
-        if handler.kind.is_none() && !self.needs_of_others.is_empty() {
-            let of_kind = kind.and_then(|kind| self.needs_of_others.get(kind));
-            return of_kind.or(handler.options.needs.as_ref());
+    /// What the configuration has of a job's kind, if the handler at this index is that for all other kinds.
+    fn other(&self, place: usize, kind: Option<&str>) -> Option<&KindConfig> {
+        if self.others.is_empty() || self.handlers[place].kind.is_some() {
+            return None;
         }
-        handler.options.needs.as_ref()
+        self.others.get(kind?)
+    }
+
+    /// What is stated of the jobs of this kind that the handler at this index runs.
+    pub(crate) fn stated(&self, place: usize, kind: Option<&str>) -> Stated<'_> {
+        let options = &self.handlers[place].options;
+        let (needs, on_out_of_memory) = match self.other(place, kind) {
+            Some(config) => (&config.needs, &config.on_out_of_memory),
+            None => (&options.needs, &options.on_out_of_memory),
+        };
+        Stated { needs: needs.as_ref(), on_out_of_memory: on_out_of_memory.as_ref() }
     }
 
     /// The label of each handler's jobs in the metrics. Jobs of all other kinds have none, because the number of their
@@ -318,7 +335,7 @@ impl Handlers {
         {
             context = context.time_limit(limit);
         }
-        handler.run(&context, &tracing::Span::none()).outcome
+        handler.run(&context, self.stated(place, context.job().kind()), &tracing::Span::none()).outcome
     }
 }
 
@@ -414,7 +431,7 @@ mod tests {
 
     #[test]
     fn needs_are_stated_in_code_then_in_the_file() {
-        let of_file = |needs: Needs| KindConfig { needs: Some(needs) };
+        let of_file = |needs: Needs| KindConfig { needs: Some(needs), on_out_of_memory: None };
         let kinds = [
             ("a".to_owned(), of_file(Needs::new().memory(1).threads(2))),
             ("b".to_owned(), of_file(Needs::new().memory(2))),
@@ -423,12 +440,26 @@ mod tests {
         let mut handlers = Handlers::new().kind("a", nothing).kind("b", nothing).otherwise(nothing);
         handlers = handlers.options("a", KindOptions::new().needs(Needs::new().memory(7)));
         handlers = handlers.otherwise_options(KindOptions::new().needs(Needs::new().threads(3)));
-        handlers.complete_needs(&kinds.into());
-        let needs = |kind: Option<&str>| handlers.needs(handlers.find(kind).unwrap(), kind).unwrap().to_string();
+        handlers.complete(&kinds.into());
+        let stated = |kind: Option<&str>| handlers.stated(handlers.find(kind).unwrap(), kind);
+        let needs = |kind: Option<&str>| stated(kind).needs.unwrap().to_string();
         assert_eq!(needs(Some("a")), "7 bytes of memory, 2 threads");
         assert_eq!(needs(Some("b")), "2 bytes of memory");
         assert_eq!(needs(Some("c")), "1 gpu, 3 threads", "which the handler for all other kinds runs");
         assert_eq!((needs(Some("d")), needs(None)), ("3 threads".to_owned(), "3 threads".to_owned()));
+    }
+
+    #[test]
+    fn what_follows_a_lack_of_memory_is_said_in_code_then_in_the_file() {
+        let moved = OutOfMemory::MoveTo("large".to_owned());
+        let of_file = KindConfig { needs: None, on_out_of_memory: Some(moved.clone()) };
+        let kinds = ["a", "b", "c"].map(|kind| (kind.to_owned(), of_file.clone()));
+        let mut handlers = Handlers::new().kind("a", nothing).kind("b", nothing).otherwise(nothing);
+        handlers = handlers.options("a", KindOptions::new().on_out_of_memory(OutOfMemory::Retry));
+        handlers.complete(&kinds.into());
+        let rule = |kind: &str| handlers.stated(handlers.find(Some(kind)).unwrap(), Some(kind)).on_out_of_memory;
+        assert_eq!(rule("a"), Some(&OutOfMemory::Retry));
+        assert_eq!((rule("b"), rule("c"), rule("d")), (Some(&moved), Some(&moved), None));
     }
 
     #[test]

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::config::RetryConfig;
+use crate::config::{OutOfMemory, RetryConfig};
 use crate::error::Error;
 use crate::job::Needs;
 use crate::time::TEN_YEARS;
 
-use super::out_of_memory::OutOfMemory;
 use super::shared_limit::SharedLimit;
 
 /// How this worker runs the jobs of one kind. For an option that is not set, the worker's configuration applies.
@@ -28,7 +27,7 @@ pub struct KindOptions {
     pub(crate) time_limit: Option<Duration>,
     pub(crate) retry: Option<RetryConfig>,
     pub(crate) places: Option<Arc<SharedLimit>>,
-    pub(crate) on_out_of_memory: OutOfMemory,
+    pub(crate) on_out_of_memory: Option<OutOfMemory>,
     pub(crate) needs: Option<Needs>,
 }
 
@@ -84,8 +83,8 @@ impl KindOptions {
     }
 
     /// Sets what happens to jobs of this kind that run out of memory
-    /// ([`JobError::out_of_memory`](super::job_error::JobError::out_of_memory)). Default: they are retried as after any
-    /// other failure.
+    /// ([`JobError::out_of_memory`](super::job_error::JobError::out_of_memory)). Default: what the configuration file says
+    /// of the kind (`[kinds.<kind>] on_out_of_memory`); without it, they are retried as after any other failure.
     ///
     /// ```
     /// use readpast::{Handlers, KindOptions, OutOfMemory};
@@ -95,7 +94,7 @@ impl KindOptions {
     ///     .options("simulate", KindOptions::new().on_out_of_memory(OutOfMemory::Grow { factor: 2.0, max: 64 << 30 }));
     /// ```
     pub fn on_out_of_memory(mut self, then: OutOfMemory) -> KindOptions {
-        self.on_out_of_memory = then;
+        self.on_out_of_memory = Some(then);
         self
     }
 
@@ -142,7 +141,7 @@ impl KindOptions {
             );
             return Err(Error::Config { key, value, allowed });
         }
-        if let Err((value, allowed)) = self.on_out_of_memory.check() {
+        if let Some(Err((value, allowed))) = self.on_out_of_memory.as_ref().map(OutOfMemory::check) {
             let key = format!("on_out_of_memory of the handler of kind '{kind}'");
             return Err(Error::Config { key, value, allowed });
         }

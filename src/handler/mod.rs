@@ -36,7 +36,6 @@ pub(crate) use handlers::Handler;
 pub use handlers::Handlers;
 pub use job_error::JobError;
 pub use kind_options::KindOptions;
-pub use out_of_memory::OutOfMemory;
 pub use output::{IntoOutput, Json, Output};
 pub(crate) use retry_delay::retry_delay;
 pub(crate) use run::{RunResult, failure, panic_message};

@@ -1,30 +1,9 @@
-//! What happens to a job that ran out of memory.
+//! The outcome of a job that ran out of memory.
 
 use std::time::Duration;
 
-use crate::job::{Job, MAX_MEMORY, MEMORY, Needs, Outcome, bytes_in_words};
-
-/// What happens to the jobs of a kind that run out of memory
-/// ([`KindOptions::on_out_of_memory`](super::kind_options::KindOptions::on_out_of_memory)). The attempt counts in any
-/// case.
-#[derive(Debug, Clone, Default, PartialEq)]
-#[non_exhaustive]
-pub enum OutOfMemory {
-    /// The job is retried by the retry policy.
-    #[default]
-    Retry,
-    /// The job is retried, and needs more memory from then on than it and its kind have stated. If neither states any,
-    /// it is retried without a change.
-    Grow {
-        /// By how much the stated memory is multiplied: more than 1.
-        factor: f64,
-        /// The most memory in bytes. A job that already needs this much becomes dead.
-        max: u64,
-    },
-    /// The job goes to this queue, as with [`JobError::move_to`](super::job_error::JobError::move_to). A job that is in
-    /// this queue is retried.
-    MoveTo(String),
-}
+use crate::config::OutOfMemory;
+use crate::job::{Job, MEMORY, Needs, Outcome, bytes_in_words};
 
 impl OutOfMemory {
     /// The outcome of a job of `queue` that failed with `error`, and would otherwise be retried after `delay`. `of_kind`
@@ -59,22 +38,6 @@ impl OutOfMemory {
             OutOfMemory::MoveTo(_) | OutOfMemory::Retry => Outcome::Retry { delay, error, needs: None },
         }
     }
-
-    /// The invalid value, and what is allowed.
-    pub(super) fn check(&self) -> Result<(), (String, String)> {
-        match self {
-            OutOfMemory::Grow { factor, .. } if !(factor.is_finite() && *factor > 1.0) => {
-                Err((format!("factor {factor}"), "a factor above 1".to_owned()))
-            }
-            OutOfMemory::Grow { max, .. } if *max == 0 || *max > MAX_MEMORY => {
-                Err((format!("max {max}"), format!("a max of 1 to {MAX_MEMORY} bytes (1 PiB)")))
-            }
-            OutOfMemory::MoveTo(queue) if queue.trim().is_empty() => {
-                Err((format!("move to '{queue}'"), "the name of a queue".to_owned()))
-            }
-            _ => Ok(()),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -82,7 +45,7 @@ mod tests {
     use super::*;
     use crate::error::BoxError;
     use crate::handler::{Context, Handlers, JobError, KindOptions};
-    use crate::job::{Needs, NewJob};
+    use crate::job::{MAX_MEMORY, Needs, NewJob};
 
     /// The outcome of a job with these needs that runs out of memory.
     fn outcome(policy: OutOfMemory, needs: Option<Needs>) -> Outcome {

@@ -10,7 +10,7 @@ use crate::job::Outcome;
 use crate::text::cut;
 
 use super::context::Context;
-use super::handlers::Handler;
+use super::handlers::{Handler, Stated};
 use super::job_error::{JobError, Verdict, message, verdict};
 use super::output::Output;
 use super::retry_delay::retry_delay;
@@ -25,7 +25,7 @@ pub(crate) struct RunResult {
 impl Handler {
     /// Runs the job of `context` in a span that is a child of `worker`. To OpenTelemetry, the span is a child of the
     /// one in which the job was enqueued.
-    pub(crate) fn run(&self, context: &Context, worker: &tracing::Span) -> RunResult {
+    pub(crate) fn run(&self, context: &Context, stated: Stated<'_>, worker: &tracing::Span) -> RunResult {
         let (job_id, attempt, kind) = (context.job().id(), context.attempt(), self.kind().map(|kind| &**kind));
         // The span is entered instead of named as the parent. This thread may have a subscriber that does not know the
         // span, which would panic.
@@ -41,17 +41,17 @@ impl Handler {
             Ok(result) => (result, false),
             Err(panic) => (Err(panic_error("the handler panicked", panic)), true),
         };
-        let (outcome, error_panicked) = self.outcome(context, result);
+        let (outcome, error_panicked) = self.outcome(context, stated, result);
         RunResult { outcome, panicked: panicked || error_panicked, ended_at }
     }
 
     /// Returns the outcome, and whether the code of the handler's error panicked.
-    fn outcome(&self, context: &Context, result: Result<Output, BoxError>) -> (Outcome, bool) {
+    fn outcome(&self, context: &Context, stated: Stated<'_>, result: Result<Output, BoxError>) -> (Outcome, bool) {
         let error = match result.and_then(Output::checked) {
             Ok(output) => return (output.into_outcome(), false),
             Err(error) => error,
         };
-        let judge = |error: &BoxError| self.failure(&**error, context);
+        let judge = |error: &BoxError| self.failure(&**error, stated, context);
         // The code that formats an error and its causes is the handler's, too. If its panic ended the worker, the
         // attempt would not count, and the job would end the next worker as well.
         let (outcome, panicked) = match catch_unwind(AssertUnwindSafe(|| judge(&error))) {
@@ -67,14 +67,13 @@ impl Handler {
 }
 
 impl Handler {
-    fn failure(&self, error: &(dyn std::error::Error + 'static), context: &Context) -> Outcome {
+    fn failure(&self, error: &(dyn std::error::Error + 'static), stated: Stated<'_>, context: &Context) -> Outcome {
         let outcome = failure(error, &self.options.retry.unwrap_or_default(), context.attempt());
-        match (outcome, verdict(error)) {
-            (Outcome::Retry { delay, error, .. }, Verdict::OutOfMemory) => {
-                let of_kind = self.options.needs.as_ref();
-                self.options.on_out_of_memory.outcome(context.job(), of_kind, context.place().1, delay, error)
+        match (outcome, verdict(error), stated.on_out_of_memory) {
+            (Outcome::Retry { delay, error, .. }, Verdict::OutOfMemory, Some(rule)) => {
+                rule.outcome(context.job(), stated.needs, context.place().1, delay, error)
             }
-            (outcome, _) => outcome,
+            (outcome, ..) => outcome,
         }
     }
 }
@@ -148,7 +147,10 @@ mod tests {
             let outcome = handlers.run_for_test(context());
             let expected = format!("the handler's error could not be shown: it panicked: {why}");
             assert!(matches!(&outcome, Outcome::Retry { error, .. } if *error == expected), "{outcome:?}");
-            assert!(handlers.get(0).run(&context(), &tracing::Span::none()).panicked, "it counts as a panic");
+            assert!(
+                handlers.get(0).run(&context(), Stated::default(), &tracing::Span::none()).panicked,
+                "it counts as a panic"
+            );
         }
     }
 }

@@ -9,10 +9,10 @@ use tracing::Instrument;
 use crate::config::{WorkerConfig, check_kinds, check_range, refused};
 use crate::error::Error;
 use crate::handler::Handlers;
-use crate::job::{Job, Outcome};
+use crate::job::{Job, Needs, Outcome};
 use crate::queue::Queue;
 use crate::worker::run::{DroppedElsewhere, FairPool, HandlersAndHooks, Hooks};
-use crate::worker::state::WorkerState;
+use crate::worker::state::{MachineMemory, WorkerState, resources};
 
 use super::io_thread;
 use super::io_thread::IoThread;
@@ -164,6 +164,13 @@ impl WorkerBuilder {
         self
     }
 
+    /// What the worker has for jobs: threads; memory in bytes, unless it is unlimited; and tokens.
+    pub fn resources(&self) -> Needs {
+        let threads =
+            self.thread_pool.as_ref().map_or_else(|| own_threads(&self.config), |pool| pool.current_num_threads());
+        resources(&self.config.resources, MachineMemory::of_this_process().usable(), threads)
+    }
+
     /// Registers the worker and starts claiming. The worker talks to SQL Server on a thread of its own, so that the
     /// program's use of its runtime cannot delay the renewal of the lease.
     ///
@@ -181,7 +188,7 @@ impl WorkerBuilder {
         config.check_timeouts(queue.connector().timeouts())?;
         check_range("weight", weight, 1..=1_000)?;
         check_kinds(queue.kinds())?;
-        code.handlers.complete_needs(queue.kinds());
+        code.handlers.complete(queue.kinds());
         code.handlers.check(&config)?;
         // If a batch could never be full, each call would wait for more jobs.
         for jobs in [&mut config.batch_size, &mut config.buffer, &mut config.finish_batch_size] {

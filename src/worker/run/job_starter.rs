@@ -169,7 +169,7 @@ impl JobStarter {
 
     /// What a job needs, if anything is stated: its own needs over its kind's.
     fn needs<'a>(&'a self, handler: usize, job: &'a Job) -> Option<Cow<'a, Needs>> {
-        match (job.needs(), self.code.handlers.needs(handler, job.kind())) {
+        match (job.needs(), self.code.handlers.stated(handler, job.kind()).needs) {
             (Some(own), Some(of_kind)) => Some(Cow::Owned(own.over(of_kind))),
             (own, of_kind) => own.or(of_kind).map(Cow::Borrowed),
         }
@@ -203,7 +203,8 @@ impl JobStarter {
         let run = Some((held.registration().worker_id, started_at));
         let context = Context::new(job, cancellations, deadline, run, self.surroundings.clone());
         self.code.hooks.start(context.job());
-        let RunResult { outcome, panicked, ended_at } = handler.run(&context, &self.span);
+        let stated = self.code.handlers.stated(place, context.job().kind());
+        let RunResult { outcome, panicked, ended_at } = handler.run(&context, stated, &self.span);
         let cpu = cpu_clock::of_run(ended_at - started_at);
         drop((watched, permit, grant));
         let by_handler = context.was_finishing();

@@ -24,5 +24,5 @@ pub(super) use pulse::keep_beating;
 pub(crate) use stop::Phase;
 pub use stop::StopHandle;
 pub(super) use tally::{RunTimes, Tally};
-pub(super) use worker_state::WorkerState;
+pub(super) use worker_state::{WorkerState, resources};
 pub use worker_stats::{Bottleneck, WorkerStats};

@@ -92,7 +92,7 @@ impl WorkerState {
 }
 
 /// What a worker has, of a process that may use `usable` bytes.
-fn resources(config: &ResourcesConfig, usable: Option<u64>, threads: usize) -> Needs {
+pub(in crate::worker) fn resources(config: &ResourcesConfig, usable: Option<u64>, threads: usize) -> Needs {
     let mut has = Needs::new().threads(u32::try_from(threads).unwrap_or(u32::MAX));
     // Where the system does not tell its memory, a percentage of it is no limit.
     if usable.is_some() || config.memory.of(0) > 0 {

@@ -10,7 +10,7 @@
 //! | `program`, `placeholders`, `job_variables` | the program, its arguments and its environment |
 //! | `process`, `before_exec`, `reap` | a running program: group, pipes, exit and usage |
 //! | `job_meter` | what a job of a program that stays uses |
-//! | `memory`, `out_of_memory_rule` | limits of the memory of programs; what happens at one |
+//! | `memory` | limits of the memory of programs |
 //! | `placement` | the CPUs and the priority of programs |
 //! | `starting` | waits during a shortage of the machine |
 //! | `guard` | kills what a killed worker leaves |
@@ -42,7 +42,6 @@ mod memory;
 mod oom_kills;
 #[cfg(target_os = "linux")]
 mod orphans;
-mod out_of_memory_rule;
 mod placeholders;
 mod placement;
 #[cfg_attr(not(unix), path = "process_elsewhere.rs")]
@@ -66,7 +65,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use clap::Args;
 use readpast::crates::rayon::{ThreadPool, ThreadPoolBuilder};
-use readpast::{BoxError, Config, Context, Handlers, Job, KindOptions, Needs, Outcome, Queue, StopHandle, Worker};
+use readpast::{
+    BoxError, Config, Context, Handlers, Job, KindOptions, Needs, OutOfMemory, Outcome, Queue, StopHandle, Worker,
+};
 use tempfile::TempDir;
 
 use crate::connection::{Common, thread_count};
@@ -81,7 +82,6 @@ use exit_outcomes::{ExitOutcomes, ExitRule};
 use guard::Guard;
 use kept::Kept;
 use memory::{MemoryLimits, MemoryMeans};
-use out_of_memory_rule::OutOfMemoryRule;
 use placement::Placement;
 use program::Program;
 use recycling::Recycling;
@@ -153,9 +153,9 @@ pub struct Work {
     #[arg(long, value_name = "WAY", requires = "memory")]
     memory_by: Option<MemoryMeans>,
     /// What happens to a job whose program exceeds its limit of memory: retry, grow:FACTOR:BYTES (more memory, up to this
-    /// many bytes) or move:QUEUE
-    #[arg(long, value_name = "RULE", requires = "memory", default_value = "retry")]
-    on_out_of_memory: OutOfMemoryRule,
+    /// many bytes) or move:QUEUE [default: as in the configuration file, or retry]
+    #[arg(long, value_name = "RULE", requires = "memory")]
+    on_out_of_memory: Option<OutOfMemory>,
     #[command(flatten)]
     placement: Placement,
     #[command(flatten)]
@@ -198,7 +198,7 @@ impl Work {
             return Err(failure(Exit::Usage, "--max-output must be at most 256MiB"));
         }
         let config = self.config(common)?;
-        let options = self.options();
+        let (options, needs) = (self.options(), self.needs());
         let (runner, files) = self.runner()?;
         let runner = Arc::new(runner);
         let queue = Queue::connect(&config).await?;
@@ -210,6 +210,7 @@ impl Work {
             jobs: AtomicUsize::new(0),
         });
         let worker = Worker::builder(&queue, handlers(&self.kinds, &options, &running)).thread_pool(threads.clone());
+        check_fits(needs.as_ref(), &worker.resources())?;
         let worker = worker.on_end(log_failure).start().await?;
         let manager = Arc::new(ServiceManager::of_this_process());
         stop_on_signals(worker.stop_handle(), manager.clone())?;
@@ -244,16 +245,23 @@ impl Work {
 
     /// The options of the jobs, of all kinds: what a program may use is what its job needs.
     fn options(&self) -> KindOptions {
-        let options = KindOptions::new().on_out_of_memory(self.on_out_of_memory.0.clone());
+        let mut options = KindOptions::new();
+        if let Some(rule) = &self.on_out_of_memory {
+            options = options.on_out_of_memory(rule.clone());
+        }
+        self.needs().map_or(options.clone(), |needs| options.needs(needs))
+    }
+
+    /// What each job needs, if the flags state anything.
+    fn needs(&self) -> Option<Needs> {
         if self.memory.is_none() && self.job_threads.is_none() && self.tokens.is_empty() {
-            return options;
+            return None;
         }
         let mut needs = self.memory.map_or(Needs::new(), |bytes| Needs::new().memory(bytes as u64));
         if let Some(threads) = self.job_threads {
             needs = needs.threads(threads);
         }
-        let needs = self.tokens.iter().fold(needs, |needs, (name, tokens)| needs.token(name, *tokens));
-        options.needs(needs)
+        Some(self.tokens.iter().fold(needs, |needs, (name, tokens)| needs.token(name, *tokens)))
     }
 
     fn config(&self, common: &Common) -> Result<Config> {
@@ -299,6 +307,22 @@ impl Work {
         let runner = Runner { program, starting: Starting::default(), guard, grace, max_output, memory, recycling };
         Ok((runner, files))
     }
+}
+
+/// Rejects flags with which no job could ever run, because the worker has less.
+fn check_fits(needs: Option<&Needs>, has: &Needs) -> Result<()> {
+    for (name, number) in needs.into_iter().flat_map(Needs::iter) {
+        let (flag, key, none) = match name {
+            "memory" => ("--memory", "worker.resources.memory", u64::MAX), // none: not limited
+            "threads" => ("--job-threads", "worker.threads", 0),
+            _ => ("--token", "worker.resources", 0),
+        };
+        if number > has.get(name).unwrap_or(none) {
+            let message = format!("{flag} is more than the worker has ({has}; see {key})");
+            return Err(failure(Exit::Usage, message));
+        }
+    }
+    Ok(())
 }
 
 /// The thread pool, which outlives the worker by a little.
