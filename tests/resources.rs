@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use rayon::prelude::*;
-use readpast::admin::{Delivery, JobState, QueueOptions};
+use readpast::admin::{Check, Delivery, JobState, QueueOptions};
 use readpast::config::{MemorySize, WorkerConfig};
 use readpast::{Bottleneck, BoxError, Context, Handlers, Job, KindOptions, Needs, NewJob, Output, Worker};
 use tokio::sync::Semaphore;
@@ -299,6 +299,14 @@ async fn a_job_too_large_for_one_worker_is_run_by_another_or_dead_in_the_end() {
     fixture.queue.enqueue_many(&of_kind("large", 1)).await.unwrap();
     let small = Worker::builder(&fixture.queue, handlers()).config(&eight_gib(2)).start().await.unwrap();
     until("it is postponed", || small.stats().snoozed > 0).await;
+    let shown = async || {
+        let findings = fixture.queue.admin().findings().await;
+        findings.into_iter().find_map(|finding| finding.note.filter(|_| finding.check == Check::Queue)).unwrap()
+    };
+    let expected = "work; 1 waiting, such as job 1: the job needs 9 GiB of memory, but the worker has only 8 GiB";
+    // It is claimed again and again.
+    let told = async { while !shown().await.starts_with(expected) {} };
+    tokio::time::timeout(Duration::from_secs(30), told).await.expect(expected);
     let config = changed(eight_gib(2), |worker| worker.resources.memory = MemorySize::Bytes(16 * GIB));
     let larger = Worker::builder(&fixture.queue, handlers()).config(&config).start().await.unwrap();
     assert_eq!(larger.drain().await.unwrap().stats.done, 1);

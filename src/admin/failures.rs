@@ -8,6 +8,7 @@ use std::time::SystemTime;
 use serde::Serialize;
 
 use crate::error::{Error, GAP, grouping_key};
+use crate::handler::is_for_other_workers;
 use crate::id::JobId;
 use crate::job::JobState;
 use crate::procedures::operator::FailedJob;
@@ -68,6 +69,14 @@ impl FailureGroup {
     pub fn search_text(&self) -> &str {
         let parts = self.pattern.split([GAP, '\r', '\n']).map(str::trim);
         parts.max_by_key(|part| part.chars().count()).unwrap_or_default()
+    }
+}
+
+impl FailureGroup {
+    /// Whether the workers that claimed these jobs cannot run them: they have no handler for their kind, or less than the
+    /// jobs need. The workers postpone such jobs for a day (`worker.unknown_kind_keep_ms`); then the jobs are dead.
+    pub fn fits_no_worker(&self) -> bool {
+        is_for_other_workers(&self.example_error)
     }
 }
 

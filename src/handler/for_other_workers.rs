@@ -21,6 +21,15 @@ const LOG_INTERVAL: Duration = Duration::from_secs(60);
 /// dead too early.
 const MOST_PUT_OFF: usize = 100_000;
 
+const NO_HANDLER: &str = "the worker has no handler for jobs";
+const NEEDS: &str = "the job needs ";
+const HAS_ONLY: &str = ", but the worker has only ";
+
+/// Whether a job's error says that the worker which wrote it cannot run the job.
+pub(crate) fn is_for_other_workers(error: &str) -> bool {
+    error.starts_with(NO_HANDLER) || (error.starts_with(NEEDS) && error.contains(HAS_ONLY))
+}
+
 pub(crate) struct ForOtherWorkers {
     delay: Duration,
     keep: Duration,
@@ -48,15 +57,15 @@ impl ForOtherWorkers {
     /// Decides what happens to a job whose kind has no handler.
     pub(crate) fn unknown_kind(&self, job: &Job) -> Outcome {
         let error = match job.kind() {
-            Some(kind) => format!("the worker has no handler for jobs of kind '{kind}'"),
-            None => "the worker has no handler for jobs without a kind".to_owned(),
+            Some(kind) => format!("{NO_HANDLER} of kind '{kind}'"),
+            None => format!("{NO_HANDLER} without a kind"),
         };
         self.outcome(job, error)
     }
 
     /// Decides what happens to a job that needs more than this worker `has`.
     pub(crate) fn needs_too_much(&self, job: &Job, needs: &Needs, has: &Needs) -> Outcome {
-        self.outcome(job, format!("the job needs {needs}, but the worker has only {has}"))
+        self.outcome(job, format!("{NEEDS}{needs}{HAS_ONLY}{has}"))
     }
 
     fn outcome(&self, job: &Job, error: String) -> Outcome {

@@ -31,7 +31,7 @@ mod typed_job;
 
 pub(crate) use cancellations::{Cancellations, Flag};
 pub use context::Context;
-pub(crate) use for_other_workers::ForOtherWorkers;
+pub(crate) use for_other_workers::{ForOtherWorkers, is_for_other_workers};
 pub(crate) use handlers::Handler;
 pub use handlers::Handlers;
 pub use job_error::JobError;

@@ -1,6 +1,6 @@
 //! Checks whether a queue can be used.
 
-use crate::admin::Admin;
+use crate::admin::{Admin, FailureGroup};
 use std::fmt;
 
 use serde::ser::SerializeStruct;
@@ -14,6 +14,9 @@ use crate::queue::Queue;
 
 /// The lowest level with OPENJSON: "OPENJSON" (MicrosoftDocs/sql-docs, docs/t-sql/functions/openjson-transact-sql.md).
 const LOWEST_COMPATIBILITY_LEVEL: i32 = 130;
+
+/// Scheduled jobs that are read: those due first.
+const LOOKED_AT: usize = 1_000;
 
 /// The checks of [`Admin::findings`](crate::admin::Admin::findings), in their order. If one fails, the later ones
 /// cannot be done.
@@ -39,7 +42,7 @@ pub enum Check {
     SetOptions,
     /// The database is not read-only.
     ReadOnly,
-    /// The queue exists.
+    /// The queue exists. For operators and monitors, the note also has waiting jobs that no worker runs.
     Queue,
     /// Whether READ_COMMITTED_SNAPSHOT is on. This is only information, and never fails.
     RowVersions,
@@ -266,10 +269,21 @@ impl Admin<'_> {
     /// # }
     /// ```
     pub async fn findings(self) -> Vec<Finding> {
-        match self.queue.any_session().await {
+        let mut findings = match self.queue.any_session().await {
             Ok(mut session) => session.findings(self.queue.name()).await,
             Err(error) => without_connection(error),
+        };
+        let queue = findings.iter_mut().find(|finding| finding.check == Check::Queue);
+        if let Some(Finding { result: CheckResult::Ok, note: Some(note), .. }) = queue
+            && let Ok(failures) = self.failures_to_retry(LOOKED_AT).await
+        // only for operators and monitors
+        {
+            for group in failures.groups.iter().filter(|group| group.fits_no_worker()) {
+                let FailureGroup { count, example, example_error, .. } = group;
+                *note += &format!("; {count} waiting, such as job {example}: {example_error}");
+            }
         }
+        findings
     }
 
     /// Returns the roles whose procedures the login may run, as a member or by its own permissions.

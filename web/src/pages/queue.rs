@@ -21,6 +21,9 @@ use crate::texts::{self, Time, age, number};
 /// Dead jobs whose errors are grouped.
 const FAILURES: usize = 5_000;
 
+/// Scheduled jobs whose errors are grouped, those due first.
+const WAITING: usize = 1_000;
+
 /// Groups of errors shown.
 const REASONS: usize = 50;
 
@@ -38,6 +41,8 @@ struct Page<'a> {
     failures_looked_at: String,
     /// Not all dead jobs were read.
     more_failures: bool,
+    /// The same of scheduled jobs: those that wait for another attempt, and those that no worker can run.
+    waiting: Vec<FailureView>,
     settings: Vec<(&'static str, String)>,
 }
 
@@ -71,6 +76,7 @@ struct FailureView {
     example_link: String,
     example_error: String,
     kinds: String,
+    fits_no_worker: bool,
 }
 
 impl Charts {
@@ -132,11 +138,16 @@ impl ChartRow {
 }
 
 impl FailureView {
-    fn new(group: FailureGroup, queue: &str) -> FailureView {
-        let search = JobSearch::of(queue, JobState::Dead);
+    fn all(groups: Vec<FailureGroup>, queue: &str, state: JobState) -> Vec<FailureView> {
+        groups.into_iter().take(REASONS).map(|group| FailureView::new(group, queue, state)).collect()
+    }
+
+    fn new(group: FailureGroup, queue: &str, state: JobState) -> FailureView {
+        let search = JobSearch::of(queue, state);
         let text = group.search_text().to_owned();
         let search = JobSearch { error: (!text.is_empty()).then_some(text), ..search };
         let example = group.example.to_string();
+        let fits_no_worker = group.fits_no_worker();
         FailureView {
             count: number(group.count),
             link: search.link("jobs", &[]),
@@ -146,6 +157,7 @@ impl FailureView {
             example,
             example_error: group.example_error,
             kinds: group.kinds.join(", "),
+            fits_no_worker,
             pattern: if group.pattern.is_empty() { "without an error".to_owned() } else { group.pattern },
         }
     }
@@ -184,6 +196,7 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
     let mut stats = queue.admin().stats(Some(MOST)).await?;
     let history = queue.admin().history(span.length()).await?;
     let failures = queue.admin().failures(FAILURES).await?;
+    let waiting = queue.admin().failures_to_retry(WAITING).await?;
     let counts = app.readings.complete(&mut stats);
     let name = queue.name();
     let depth =
@@ -197,7 +210,8 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
         charts: Charts::new(&chart::steps(&history, span), span),
         more_failures: failures.looked_at < stats.dead,
         failures_looked_at: number(failures.looked_at),
-        failures: failures.groups.into_iter().take(REASONS).map(|group| FailureView::new(group, name)).collect(),
+        failures: FailureView::all(failures.groups, name, JobState::Dead),
+        waiting: FailureView::all(waiting.groups, name, JobState::Scheduled),
         settings: settings(&stats),
         frame: Frame::new(&app, visitor, "overview", name).await,
         name,

@@ -64,6 +64,8 @@ pub struct QueueDetail {
     pub dead: Vec<DeadGroup>,
     /// How many dead jobs were read.
     pub dead_read: u64,
+    /// A line for each reason why no worker runs waiting jobs.
+    pub fits_no_worker: Vec<String>,
 }
 
 /// A job held by a worker.

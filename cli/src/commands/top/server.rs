@@ -26,6 +26,9 @@ const RUNNING: usize = 50;
 /// Dead jobs that are read and grouped: the last ones.
 const DEAD: usize = 200;
 
+/// Waiting jobs that are read: those due first.
+const WAITING: usize = 200;
+
 /// Bytes shown of a payload and an output.
 const SHOWN_BYTES: usize = 64 << 10;
 
@@ -75,10 +78,12 @@ impl Server {
 
     async fn read_queue(&self, name: &str) -> Result<QueueDetail, Error> {
         let queue = self.queue(name).await?;
-        let (running, dead) = tokio::try_join!(
+        let (running, dead, waiting) = tokio::try_join!(
             read_jobs(&queue, JobFilter::from(JobState::Claimed), RUNNING),
             read_jobs(&queue, JobFilter::from(JobState::Dead).newest_first(), DEAD),
+            queue.admin().failures_to_retry(WAITING),
         )?;
+        let fits_no_worker = waiting.groups.iter().filter(|group| group.fits_no_worker());
         let ids: Vec<JobId> = running.iter().map(|job| job.job_id).collect();
         let progress = if ids.is_empty() { Vec::new() } else { queue.admin().progress_of(&ids).await? };
         let workers = if ids.is_empty() { Vec::new() } else { queue.admin().workers(std::time::Duration::MAX).await? };
@@ -86,6 +91,7 @@ impl Server {
             running: running.iter().map(|job| running_line(job, &workers, &progress)).collect(),
             dead_read: dead.len() as u64,
             dead: group_dead(dead.iter().map(dead_line).collect()),
+            fits_no_worker: fits_no_worker.map(|group| format!("{} {}", group.count, group.example_error)).collect(),
         })
     }
 

@@ -90,6 +90,10 @@ fn entries(screen: &Screen, width: usize) -> Vec<Entry> {
         entries.push(note("Reading its jobs…"));
         return entries;
     };
+    if !detail.fits_no_worker.is_empty() {
+        entries.push(heading("WAITING, BUT FIT NO WORKER".to_owned()));
+        entries.extend(detail.fits_no_worker.iter().map(|line| note(line)));
+    }
     let dead = screen.selected_queue().map_or(detail.dead_read, |queue| queue.dead);
     entries.push(heading(dead_heading(detail, dead)));
     for group in &detail.dead {
