@@ -83,7 +83,8 @@ fn thread_cpu() -> Option<Duration> {
     None
 }
 
-#[cfg(all(test, any(target_os = "linux", target_os = "macos")))]
+#[cfg(test)]
+#[cfg(any(target_os = "linux", target_os = "macos"))]
 mod tests {
     use super::*;
 
