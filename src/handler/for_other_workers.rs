@@ -54,26 +54,27 @@ impl ForOtherWorkers {
         }
     }
 
-    /// Decides what happens to a job whose kind has no handler.
-    pub(crate) fn unknown_kind(&self, job: &Job) -> Outcome {
+    /// Decides what happens to a job whose kind has no handler. With `leaves`, it is left to others for as long as it
+    /// takes.
+    pub(crate) fn unknown_kind(&self, job: &Job, leaves: bool) -> Outcome {
         let error = match job.kind() {
             Some(kind) => format!("{NO_HANDLER} of kind '{kind}'"),
             None => format!("{NO_HANDLER} without a kind"),
         };
-        self.outcome(job, error)
+        self.outcome(job, error, leaves)
     }
 
     /// Decides what happens to a job that needs more than this worker `has`.
     pub(crate) fn needs_too_much(&self, job: &Job, needs: &Needs, has: &Needs) -> Outcome {
-        self.outcome(job, format!("{NEEDS}{needs}{HAS_ONLY}{has}"))
+        self.outcome(job, format!("{NEEDS}{needs}{HAS_ONLY}{has}"), false)
     }
 
-    fn outcome(&self, job: &Job, error: String) -> Outcome {
+    fn outcome(&self, job: &Job, error: String, leaves: bool) -> Outcome {
         // The row of a job of an at_most_once queue is gone, so the job cannot be postponed.
         if job.fence() == Fence::NONE {
             return Outcome::Dead { error };
         }
-        if let Some(put_off) = self.put_off_too_long(job.id(), job.attempt(), Instant::now()) {
+        if !leaves && let Some(put_off) = self.put_off_too_long(job.id(), job.attempt(), Instant::now()) {
             let error = format!("{error}; it first postponed this job {} s ago", put_off.as_secs());
             return Outcome::Dead { error };
         }
@@ -132,8 +133,19 @@ mod tests {
         let observed = kinds.clone();
         let is_free = move || observed.unlogged.try_lock_for(Duration::from_secs(5)).is_some();
         let job = Job::for_test(NewJob::text("x").kind("unknown"));
-        let seen = log_capture::seen(is_free, || drop((kinds.unknown_kind(&job), kinds.unknown_kind(&job))));
+        let seen =
+            log_capture::seen(is_free, || drop((kinds.unknown_kind(&job, false), kinds.unknown_kind(&job, false))));
         assert_eq!(seen, [true], "one event, and the lock was free");
+    }
+
+    #[test]
+    fn only_jobs_of_other_kinds_can_be_left_to_others_for_as_long_as_it_takes() {
+        let config = WorkerConfig { unknown_kind_keep: Duration::ZERO, ..WorkerConfig::default() };
+        let (kinds, job) = (ForOtherWorkers::new(&config), Job::for_test(NewJob::text("x").kind("unknown")));
+        assert!(matches!(kinds.unknown_kind(&job, true), Outcome::Snooze { .. }));
+        assert!(matches!(kinds.unknown_kind(&job, false), Outcome::Dead { .. }));
+        let too_much = kinds.needs_too_much(&job, &Needs::new().memory(2), &Needs::new().memory(1));
+        assert!(matches!(too_much, Outcome::Dead { .. }));
     }
 
     #[test]

@@ -49,6 +49,8 @@ pub struct Handlers {
     handlers: Vec<Handler>,
     by_kind: HashMap<String, usize>,
     otherwise: Option<usize>,
+    /// Whether jobs of other kinds are postponed for as long as it takes.
+    pub(crate) leaves_others: bool,
     state: State,
     /// The options of kinds that the handler for all other kinds runs, if the configuration has any, completed with
     /// those of the handler.
@@ -125,6 +127,13 @@ impl Handlers {
             self.refuse("the number of handlers for all other kinds".to_owned(), "2".to_owned(), "1".to_owned());
         }
         self.add(None, handler);
+        self
+    }
+
+    /// Leaves jobs of other kinds to other workers: this worker postpones them for as long as it takes, instead of
+    /// `worker.unknown_kind_keep_ms` at most. For workers that divide the kinds of a queue among them.
+    pub fn leave_others(mut self) -> Handlers {
+        self.leaves_others = true;
         self
     }
 
@@ -326,7 +335,7 @@ impl Handlers {
             panic!("{error}");
         }
         let Some(place) = self.find(context.job().kind()) else {
-            return ForOtherWorkers::new(&WorkerConfig::default()).unknown_kind(context.job());
+            return ForOtherWorkers::new(&WorkerConfig::default()).unknown_kind(context.job(), self.leaves_others);
         };
         context = context.with_missing_state(&self.state);
         let handler = self.get(place);

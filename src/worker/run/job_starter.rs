@@ -120,7 +120,8 @@ impl JobStarter {
             return Instant::now();
         }
         let Some(handler) = self.code.handlers.find(claimed.job.kind()) else {
-            let outcome = self.span.in_scope(|| self.for_other_workers.unknown_kind(&claimed.job));
+            let leaves = self.code.handlers.leaves_others;
+            let outcome = self.span.in_scope(|| self.for_other_workers.unknown_kind(&claimed.job, leaves));
             self.state.tally.unknown_kind();
             // A job without a row, or one that has waited too long, is dead.
             if matches!(outcome, Outcome::Snooze { .. }) {

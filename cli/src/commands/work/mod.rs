@@ -177,9 +177,6 @@ pub struct Work {
 /// The library's limit of an output.
 const MAX_OUTPUT: usize = 256 << 20;
 
-/// The maximum of `worker.unknown_kind_keep_ms`: with --kinds, jobs of other kinds never die here.
-const FOR_EVER: Duration = Duration::from_secs(10 * 365 * 86_400);
-
 /// The least limit of memory, which the smallest programs need.
 const LEAST_MEMORY: usize = 1 << 20;
 
@@ -270,9 +267,6 @@ impl Work {
         if let Some(threads) = self.threads.or(self.placement.cpus()) {
             config.worker.threads = threads;
         }
-        if !self.kinds.is_empty() {
-            config.worker.unknown_kind_keep = FOR_EVER;
-        }
         if let Some(limit) = self.time_limit {
             config.worker.job_time_limit = limit;
         }
@@ -350,7 +344,7 @@ fn handlers(kinds: &[String], options: &KindOptions, running: &Arc<Running>) -> 
         return Handlers::any(handler()).otherwise_options(options.clone());
     }
     let add = |handlers: Handlers, kind: &String| handlers.kind(kind, handler()).options(kind, options.clone());
-    kinds.iter().fold(Handlers::new(), add)
+    kinds.iter().fold(Handlers::new().leave_others(), add)
 }
 
 /// Logs a failed run. The library itself logs dead jobs.
