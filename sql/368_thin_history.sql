@@ -1,7 +1,7 @@
 -- For expire: merges rows older than a day into rows of ten minutes, up to an hour per call, and deletes up to 1,000
--- rows older than 90 days. Counts and times are added up. For the depth the maximum is kept, because charts show
--- backlogs. Each ten minutes are merged in a transaction of their own, so that an interrupted call leaves the rest to
--- the next call.
+-- rows older than 90 days, and as many of kind_history older than seven days. Counts and times are added up. For the
+-- depth the maximum is kept, because charts show backlogs. Each ten minutes are merged in a transaction of their own, so
+-- that an interrupted call leaves the rest to the next call.
 CREATE OR ALTER PROCEDURE [$(schema)].[thin_history]
     @queue_id int
 AS
@@ -9,6 +9,7 @@ SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @epoch datetime2(0) = '20000101', @before datetime2(0) = DATEADD(DAY, -1, SYSUTCDATETIME()), @at datetime2(0),
     @done int = 0, @oldest datetime2(0) = DATEADD(DAY, -90, SYSUTCDATETIME()),
+    @last_week datetime2(0) = DATEADD(HOUR, -169, SYSUTCDATETIME()),
     @times varchar(1400), @bucket varchar(3), @jobs bigint;
 DECLARE @old TABLE (at datetime2(0) NOT NULL PRIMARY KEY CLUSTERED, ready bigint NOT NULL, scheduled bigint NOT NULL,
     waiting bigint NOT NULL, claimed bigint NOT NULL, dead bigint NOT NULL, cancelled bigint NOT NULL,
@@ -72,6 +73,9 @@ BEGIN TRY
 
     DELETE TOP (1000) FROM [$(schema)].[history] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
     WHERE queue_id = @queue_id AND at < @oldest
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
+    DELETE TOP (1000) FROM [$(schema)].[kind_history] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
+    WHERE queue_id = @queue_id AND hour < @last_week
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 END TRY
 BEGIN CATCH

@@ -75,6 +75,8 @@ BEGIN TRY
                  WITH (ROWLOCK, READCOMMITTEDLOCK, INDEX (batch_counts_queue))
                         WHERE queue_id = @queue_id)
              OR EXISTS (SELECT 1 FROM [$(schema)].[history] WITH (ROWLOCK, READCOMMITTEDLOCK)
+                 WHERE queue_id = @queue_id)
+             OR EXISTS (SELECT 1 FROM [$(schema)].[kind_history] WITH (ROWLOCK, READCOMMITTEDLOCK)
                  WHERE queue_id = @queue_id))
         SET @outcome = 'rest';
 
@@ -99,6 +101,8 @@ BEGIN TRY
         DELETE [$(schema)].[samples] WITH (ROWLOCK) WHERE queue_id = @queue_id;
         -- rows that were written since the check; no more follow, because the sample is deleted
         DELETE [$(schema)].[history] WITH (ROWLOCK) WHERE queue_id = @queue_id;
+        -- also such rows; note_kinds checks for the queue after it has written them
+        DELETE [$(schema)].[kind_history] WITH (ROWLOCK) WHERE queue_id = @queue_id;
         DELETE [$(schema)].[marks] WITH (ROWLOCK) WHERE queue_id = @queue_id;
         -- READCOMMITTEDLOCK, because with optimized locking the read would skip an uncommitted row instead of waiting.
         DELETE [$(schema)].[schedules] WITH (ROWLOCK, READCOMMITTEDLOCK) WHERE queue_id = @queue_id;

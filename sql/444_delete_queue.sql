@@ -56,6 +56,7 @@ ELSE IF EXISTS (SELECT 1 FROM [$(schema)].[progress] WITH (NOLOCK, INDEX (progre
     OR EXISTS (SELECT 1 FROM [$(schema)].[batch_counts] WITH (NOLOCK, INDEX (batch_counts_queue))
         WHERE queue_id = @queue_id)
     OR EXISTS (SELECT 1 FROM [$(schema)].[history] WITH (NOLOCK) WHERE queue_id = @queue_id)
+    OR EXISTS (SELECT 1 FROM [$(schema)].[kind_history] WITH (NOLOCK) WHERE queue_id = @queue_id)
     SET @outcome = 'rest';
 ELSE
 BEGIN
@@ -199,6 +200,10 @@ BEGIN
     OPTION (MAXDOP 1);
     DELETE TOP (@max) FROM [$(schema)].[history] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK) WHERE queue_id = @queue_id
         OPTION (MAXDOP 1);
+    SET @rest = @rest + @@ROWCOUNT;
+    DELETE TOP (@max) FROM [$(schema)].[kind_history] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
+    WHERE queue_id = @queue_id
+    OPTION (MAXDOP 1);
     SET @rest = @rest + @@ROWCOUNT;
     COMMIT TRANSACTION;
     SET @outcome = CASE WHEN @rest = 0 THEN 'locked' END;

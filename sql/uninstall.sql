@@ -30,21 +30,22 @@ DROP PROCEDURE IF EXISTS [$(schema)].[list_audit], [$(schema)].[end_audit], [$(s
     [$(schema)].[peek], [$(schema)].[delete_queue], [$(schema)].[delete_empty_queue], [$(schema)].[purge],
     [$(schema)].[set_priority], [$(schema)].[promote_now], [$(schema)].[outcomes], [$(schema)].[cancel],
     [$(schema)].[requeue], [$(schema)].[note_requeued], [$(schema)].[resume], [$(schema)].[pause],
-    [$(schema)].[backlog], [$(schema)].[list_history], [$(schema)].[list_workers], [$(schema)].[stats],
-    [$(schema)].[fail_schedule], [$(schema)].[fire_schedule], [$(schema)].[due_schedules], [$(schema)].[expire],
-    [$(schema)].[thin_history], [$(schema)].[unfinished], [$(schema)].[sample], [$(schema)].[promote],
-    [$(schema)].[unregister_worker], [$(schema)].[note_history], [$(schema)].[checkpoints], [$(schema)].[note_progress],
-    [$(schema)].[heartbeat], [$(schema)].[register_worker], [$(schema)].[reap], [$(schema)].[tend],
-    [$(schema)].[recover], [$(schema)].[release], [$(schema)].[finish_one], [$(schema)].[finish_with],
-    [$(schema)].[finish_mended], [$(schema)].[finish], [$(schema)].[call_sink], [$(schema)].[wake_moved],
-    [$(schema)].[move_jobs], [$(schema)].[await_jobs], [$(schema)].[look], [$(schema)].[claim],
-    [$(schema)].[claim_runs], [$(schema)].[claim_limited], [$(schema)].[claim_once], [$(schema)].[note_attempts],
-    [$(schema)].[note_refused], [$(schema)].[sweep], [$(schema)].[lower_marks],
+    [$(schema)].[backlog], [$(schema)].[list_kinds], [$(schema)].[list_history], [$(schema)].[list_workers],
+    [$(schema)].[stats], [$(schema)].[fail_schedule], [$(schema)].[fire_schedule], [$(schema)].[due_schedules],
+    [$(schema)].[expire], [$(schema)].[thin_history], [$(schema)].[unfinished], [$(schema)].[sample],
+    [$(schema)].[promote], [$(schema)].[unregister_worker], [$(schema)].[note_kinds], [$(schema)].[note_history],
+    [$(schema)].[checkpoints], [$(schema)].[note_progress], [$(schema)].[heartbeat], [$(schema)].[register_worker],
+    [$(schema)].[reap], [$(schema)].[tend], [$(schema)].[recover], [$(schema)].[release], [$(schema)].[finish_one],
+    [$(schema)].[finish_with], [$(schema)].[finish_mended], [$(schema)].[finish], [$(schema)].[call_sink],
+    [$(schema)].[wake_moved], [$(schema)].[move_jobs], [$(schema)].[await_jobs], [$(schema)].[look],
+    [$(schema)].[claim], [$(schema)].[claim_runs], [$(schema)].[claim_limited], [$(schema)].[claim_once],
+    [$(schema)].[note_attempts], [$(schema)].[note_refused], [$(schema)].[sweep], [$(schema)].[lower_marks],
     [$(schema)].[widen_gap], [$(schema)].[next_priority], [$(schema)].[enqueue_batch], [$(schema)].[advance_groups],
     [$(schema)].[note_ends], [$(schema)].[lock_groups], [$(schema)].[end_batch], [$(schema)].[lock_batch],
     [$(schema)].[link_queue], [$(schema)].[enqueue], [$(schema)].[check_job], [$(schema)].[create_queue],
     [$(schema)].[check_needs], [$(schema)].[check_text], [$(schema)].[raise], [$(schema)].[mend_text],
     [$(schema)].[refuse], [$(schema)].[unknown_queue];
+DROP TYPE IF EXISTS [$(schema)].[kind_list];
 DROP TYPE IF EXISTS [$(schema)].[progress_list];
 DROP TYPE IF EXISTS [$(schema)].[id_list];
 DROP TYPE IF EXISTS [$(schema)].[job_list];
@@ -57,12 +58,12 @@ DROP TYPE IF EXISTS [$(schema)].[usage_list];
 DROP TYPE IF EXISTS [$(schema)].[finish_list];
 DROP TYPE IF EXISTS [$(schema)].[detail_list];
 DROP TYPE IF EXISTS [$(schema)].[enqueue_list];
-DROP TABLE IF EXISTS [$(schema)].[refused_rows], [$(schema)].[adoption], [$(schema)].[audit], [$(schema)].[history],
-    [$(schema)].[claim_rates], [$(schema)].[claim_places], [$(schema)].[linked_queues], [$(schema)].[group_events],
-    [$(schema)].[groups], [$(schema)].[batch_counts], [$(schema)].[batch_additions], [$(schema)].[batches],
-    [$(schema)].[schedules], [$(schema)].[progress], [$(schema)].[cancellations], [$(schema)].[attempts],
-    [$(schema)].[marks], [$(schema)].[duties], [$(schema)].[samples], [$(schema)].[workers], [$(schema)].[archive],
-    [$(schema)].[jobs];
+DROP TABLE IF EXISTS [$(schema)].[refused_rows], [$(schema)].[adoption], [$(schema)].[audit],
+    [$(schema)].[kind_history], [$(schema)].[history], [$(schema)].[claim_rates], [$(schema)].[claim_places],
+    [$(schema)].[linked_queues], [$(schema)].[group_events], [$(schema)].[groups], [$(schema)].[batch_counts],
+    [$(schema)].[batch_additions], [$(schema)].[batches], [$(schema)].[schedules], [$(schema)].[progress],
+    [$(schema)].[cancellations], [$(schema)].[attempts], [$(schema)].[marks], [$(schema)].[duties],
+    [$(schema)].[samples], [$(schema)].[workers], [$(schema)].[archive], [$(schema)].[jobs];
 DROP SEQUENCE IF EXISTS [$(schema)].[job_ids];
 DROP TABLE IF EXISTS [$(schema)].[queues], [$(schema)].[schema_version];
 DROP ROLE IF EXISTS [$(schema)_autoscaler];

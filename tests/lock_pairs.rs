@@ -432,6 +432,7 @@ fn each_procedure_by_which_an_operator_changes_something_is_tried_in_an_open_tra
         "list_errors",
         "list_audit",
         "list_history",
+        "list_kinds",
         "backlog",
         "unfinished",
         "outcomes",

@@ -60,6 +60,7 @@ mod isolation_levels;
 mod job_pages;
 mod key_locks;
 mod killed_workers;
+mod kind_history;
 mod kinds;
 mod large_outputs;
 mod large_payloads;

@@ -103,7 +103,7 @@ async fn eleven_hundred_connections_leave_all_but_a_few_descriptors_and_the_next
     }
 }
 
-/// What a queue costs in each scrape of a worker that runs plain jobs: 58 procedures are known, some ten are called.
+/// What a queue costs in each scrape of a worker that runs plain jobs: 60 procedures are known, some eleven are called.
 /// With all histograms registered from the start it was 1,305 lines.
 #[tokio::test(flavor = "multi_thread")]
 async fn only_what_has_happened_is_in_a_scrape() {
@@ -114,7 +114,7 @@ async fn only_what_has_happened_is_in_a_scrape() {
     worker.drain().await.unwrap();
     let (_, text) = get(address, "/metrics").await;
     let lines = text.lines().filter(|line| line.contains(r#"queue="scrape_lines""#)).count();
-    assert!(lines < 450, "{lines} lines");
+    assert!(lines < 470, "{lines} lines");
     assert!(!text.contains(r#"queue="scrape_lines",procedure="fire_schedule""#));
 }
 

@@ -90,6 +90,7 @@ async fn touches_nothing_else(fixture: &Fixture, login: &Login) {
         "claim_rates",
         "audit",
         "history",
+        "kind_history",
         "schema_version",
     ];
     for table in tables {

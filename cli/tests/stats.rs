@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use readpast::admin::QueueOptions;
-use readpast::{Handlers, NewJob, Worker};
+use readpast::{Handlers, NewJob, Usage, Worker};
 
 use crate::support::{Fixture, run};
 
@@ -58,4 +58,31 @@ async fn the_rate_is_what_the_workers_report() {
     let row = run(&mut fixture.command_as(&login, &["stats", "work", "--json"])).json().remove(0);
     assert!(row["workers"] == 1 && row["done_per_s"].is_null(), "{row}");
     worker.shutdown().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_kinds_of_a_queue_as_a_table_and_as_json() {
+    let fixture = Fixture::new("stats_kinds").await;
+    let queue = fixture.queue("work").await;
+    let scan = NewJob::text("x").kind("scan");
+    queue.enqueue_many(&[scan.clone(), NewJob::text("x")]).await.unwrap();
+    let handlers = Handlers::any(|job, context| {
+        if job.kind().is_some() {
+            let usage = Usage { cpu: Some(Duration::from_secs(90)), peak_memory: Some(3 << 29) };
+            context.report_usage(usage);
+        }
+        Ok(())
+    });
+    Worker::builder(&queue, handlers).start().await.unwrap().drain().await.unwrap();
+    queue.enqueue(&scan).await.unwrap();
+    let table = fixture.run(&["stats", "work", "--kinds"]).ok();
+    let lines: Vec<String> = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    assert!(lines[0].starts_with("KIND READY") && lines[1].starts_with("(none) 0"), "{table}");
+    assert!(lines[2].starts_with("scan 1 0 0 0 1 0 0 "), "{table}");
+    assert!(lines[2].ends_with(" 1m 30s 1m 30s 1m 30s 1m 30s 1.5 GiB 1.5 GiB 1.5 GiB"), "{table}");
+    let rows = queue.admin().kinds(Duration::from_secs(1)).await.unwrap();
+    let json = serde_json::to_value(&rows).unwrap();
+    assert_eq!(serde_json::Value::from(fixture.run(&["stats", "work", "--kinds", "--json"]).json()), json);
+    assert_eq!((&json[1]["cpu_s"], &json[1]["peak_memory_p95_bytes"]), (&90.0.into(), &(3_u64 << 29).into()));
+    assert!(fixture.run(&["stats", "--kinds"]).failed(2).contains("<QUEUE>"));
 }

@@ -26,6 +26,7 @@ pub use crate::job::{ClaimOrder, CompletionPolicy, Delivery, JobState, Schedule}
 pub use crate::procedures::Role;
 pub use crate::procedures::operator::{
     AuditRow, Changed, Deleted, FailedAttempt, HistoryRow, IdPage, JobChange, JobCursor, JobFilter, JobPage,
-    JobProgress, JobRow, Keep, NewAudit, QueueOptions, QueueStats, Rate, ResourceInUse, ScheduleRow, WorkerRow,
+    JobProgress, JobRow, Keep, KindRow, NewAudit, QueueOptions, QueueStats, Rate, ResourceInUse, ScheduleRow,
+    WorkerRow,
 };
 pub use crate::time::DurationHistogram;

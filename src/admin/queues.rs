@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::error::Error;
 use crate::id::BatchId;
 use crate::job::BatchRow;
-use crate::procedures::operator::{Deleted, HistoryRow, OPERATOR_BATCH, QueueOptions, QueueStats, WorkerRow};
+use crate::procedures::operator::{Deleted, HistoryRow, KindRow, OPERATOR_BATCH, QueueOptions, QueueStats, WorkerRow};
 
 impl Admin<'_> {
     /// Creates the queue, or changes its settings if it exists. Returns whether it is new.
@@ -124,6 +124,29 @@ impl Admin<'_> {
     /// [`Error::PermissionDenied`] for a producer or a worker.
     pub async fn all_history(self, span: Duration) -> Result<Vec<HistoryRow>, Error> {
         self.queue.session().await?.list_history(None, span).await
+    }
+
+    /// Returns the kinds of the queue's jobs: the unfinished jobs, and the runs that ended in the last `span` and what
+    /// they used. Jobs without a kind have a row, and the 50 kinds with the most jobs; the others share one. The span is
+    /// rounded up to full hours, of which the first and the current one count in full; counts are kept for seven days.
+    /// At most 10,000 jobs of each state are read ([`KindRow::is_partial`]). Reads without locks.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
+    /// use std::time::Duration;
+    ///
+    /// for row in queue.admin().kinds(Duration::from_secs(60 * 60)).await? {
+    ///     println!("{}: {} done, at most {:?} bytes each", row.label(), row.done, row.peak_memory_max);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer or a worker.
+    pub async fn kinds(self, span: Duration) -> Result<Vec<KindRow>, Error> {
+        self.queue.session().await?.list_kinds(self.queue.name(), span).await
     }
 
     /// Deletes the queue with its settings, schedules and ended batches. With `with_jobs`, first deletes all its jobs

@@ -26,7 +26,7 @@ impl Handler {
     /// Runs the job of `context` in a span that is a child of `worker`. To OpenTelemetry, the span is a child of the
     /// one in which the job was enqueued.
     pub(crate) fn run(&self, context: &Context, stated: Stated<'_>, worker: &tracing::Span) -> RunResult {
-        let (job_id, attempt, kind) = (context.job().id(), context.attempt(), self.kind().map(|kind| &**kind));
+        let (job_id, attempt, kind) = (context.job().id(), context.attempt(), context.job().kind());
         // The span is entered instead of named as the parent. This thread may have a subscriber that does not know the
         // span, which would panic.
         let span = worker.in_scope(|| tracing::info_span!("job", %job_id, attempt, kind));
@@ -58,7 +58,7 @@ impl Handler {
             Ok(outcome) => (outcome, false),
             Err(panic) => (judge(&panic_error("the handler's error could not be shown: it panicked", panic)), true),
         };
-        let (job_id, attempt, kind) = (context.job().id(), context.attempt(), self.kind().map(|kind| &**kind));
+        let (job_id, attempt, kind) = (context.job().id(), context.attempt(), context.job().kind());
         tracing::debug!(%job_id, attempt, kind, ?outcome, "a job failed");
         // Dropping the error may panic as well.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(error)));

@@ -33,7 +33,7 @@ pub(crate) const LIMITS: [&str; 7] = ["idle", "claim", "busy", "finish", "queue_
 
 /// The values of `procedure`: the procedures of the schema, `install` and `uninstall` for the scripts, and `connect`
 /// for opening a connection.
-pub(crate) const PROCEDURES: [&str; 58] = [
+pub(crate) const PROCEDURES: [&str; 60] = [
     "connect",
     "install",
     "uninstall",
@@ -55,6 +55,7 @@ pub(crate) const PROCEDURES: [&str; 58] = [
     "heartbeat",
     "unregister_worker",
     "note_progress",
+    "note_kinds",
     "promote",
     "reap",
     "sample",
@@ -66,6 +67,7 @@ pub(crate) const PROCEDURES: [&str; 58] = [
     "stats",
     "list_workers",
     "list_history",
+    "list_kinds",
     "pause",
     "resume",
     "requeue",

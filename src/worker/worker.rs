@@ -119,6 +119,7 @@ impl Worker {
             noting.in_flight.confirmed();
             resumed.pump();
         }));
+        stages.spawn(finish::keep_noting_kinds(state.clone()));
         stages.spawn(report::keep_levels_shown(state.clone(), lease.clone()));
         stages.spawn(report::keep_depth_shown(queue.clone(), duties));
         stages.spawn(state::keep_beating(state.clone()));

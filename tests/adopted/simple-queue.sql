@@ -522,6 +522,10 @@ IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[SimpleQueue] AS t WITH (NOLOCK, I
                            FROM [dbo].[SimpleQueue] AS t WITH (NOLOCK, INDEX ([IX_SIMPLEQUEUE_POP])) WHERE [ProcessingStartedAt] IS NULL
         AND NOT EXISTS (SELECT 1 FROM [simple_queue].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_Id] = t.[Id])
     ORDER BY [CreatedAt])
+-- 405_list_kinds.sql
+      FROM (SELECT TOP (@most) CAST(NULL AS varchar(64)) COLLATE Latin1_General_100_BIN2 AS kind
+            FROM [dbo].[SimpleQueue] AS t WITH (NOLOCK, INDEX ([IX_SIMPLEQUEUE_POP])) WHERE [ProcessingStartedAt] IS NULL
+        AND NOT EXISTS (SELECT 1 FROM [simple_queue].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_Id] = t.[Id])) AS r
 -- 406_backlog.sql
         + (SELECT COUNT_BIG(*) FROM (SELECT TOP (@most) 1 AS one
             FROM [dbo].[SimpleQueue] AS t WITH (NOLOCK, INDEX ([IX_SIMPLEQUEUE_POP])) WHERE [ProcessingStartedAt] IS NULL

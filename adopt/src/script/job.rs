@@ -122,6 +122,16 @@ impl Marks<'_> {
             None => "NULL".to_string(),
         }
     }
+
+    /// For rows that are not claimed yet: as in [`due_of_theirs`](Self::due_of_theirs), no expression that can fail.
+    pub(super) fn kind_of_theirs(&self) -> String {
+        let kind = self.plan.mapping.columns.kind.as_ref().filter(|at| !at.it.can_fail());
+        let value = kind.map_or("NULL".to_string(), |at| {
+            format!("LEFT({}, 64)", at.it.sql(&Terms { column: &bracketed, word: &claim_word }))
+        });
+        format!("CAST({value} AS varchar(64)) COLLATE Latin1_General_100_BIN2")
+    }
+
     /// The claim's result for a job, by the names of `@answer`, for an inserted or changed job.
     pub(super) fn answer(&self) -> Vec<(&'static str, String)> {
         // The milliseconds from a time to the claim.

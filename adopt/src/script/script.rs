@@ -9,7 +9,7 @@ macro_rules! changes {
     ($($name:literal),* $(,)?) => { [$(($name, include_str!(concat!("../../sql/", $name, ".part")))),*] };
 }
 
-const CHANGES: [(&str, &str); 25] = changes![
+const CHANGES: [(&str, &str); 26] = changes![
     "000_adopted_table.sql",
     "000_begin.sql",
     "095_adoption.sql",
@@ -27,6 +27,7 @@ const CHANGES: [(&str, &str); 25] = changes![
     "350_sample.sql",
     "360_unfinished.sql",
     "400_stats.sql",
+    "405_list_kinds.sql",
     "406_backlog.sql",
     "429_note_requeued.sql",
     "430_requeue.sql",

@@ -262,6 +262,7 @@ impl Marks<'_> {
             ("rows_of_t", rows_of_t.join(", ")),
             ("order_by", if order.is_empty() { String::new() } else { format!("\n    ORDER BY {}", order.join(", ")) }),
             ("due_of_theirs", self.due_of_theirs()),
+            ("kind_of_theirs", self.kind_of_theirs()),
             ("worker", worker.to_string()),
             ("row_columns", lines(&row_columns, 4)),
             ("claimed_columns", claimed.join(", ")),

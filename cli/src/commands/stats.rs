@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use ratatui::crossterm::cursor::MoveTo;
 use ratatui::crossterm::queue as write_to;
 use ratatui::crossterm::terminal::{Clear, ClearType};
-use readpast::admin::{QueueActivity, WorkerRow};
+use readpast::admin::{KindRow, QueueActivity, WorkerRow};
 use readpast::{Error, Queue};
 use serde::Serialize;
 
@@ -27,11 +27,21 @@ use crate::texts;
 /// With --json, `limits` pairs each bottleneck with its number of workers. With --watch, `at` is the time by this
 /// machine's clock.
 ///
-/// Role: operator, monitor or worker; a worker's login does not see the rates.
+/// With --kinds, the jobs of a queue by kind: unfinished jobs, and what the workers have reported of the last hours, at
+/// most a minute ago: how runs ended, their run time, CPU time and peak memory. P50 is the median, P95 is what 95 % of
+/// the runs did not exceed. A `+` marks counts that may be larger, because only 10,000 jobs per state are read.
+///
+/// Role: operator, monitor or worker; a worker's login does not see the rates or kinds.
 #[derive(Debug, Args)]
 pub struct Stats {
     /// Only this queue
     queue: Option<String>,
+    /// The jobs of the queue by kind
+    #[arg(long, requires = "queue")]
+    kinds: bool,
+    /// How many full hours of ended runs to show by kind, besides the current one
+    #[arg(long, value_name = "NUMBER", requires = "kinds", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=168))]
+    hours: u64,
     /// Repeat at this interval until Ctrl-C, even through outages of the server; at least 0.1 [default: 2]
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2", value_parser = seconds)]
     watch: Option<Duration>,
@@ -48,17 +58,23 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 /// A line of JSON that `--watch` prints.
 #[derive(Serialize)]
-struct At<'a> {
-    at: String,
+struct At<'a, T> {
+    at: &'a str,
     #[serde(flatten)]
-    activity: &'a QueueActivity,
+    row: &'a T,
+}
+
+/// What is shown: queues, or the kinds of one.
+enum Readings {
+    Queues(Vec<QueueActivity>),
+    Kinds(Vec<KindRow>),
 }
 
 impl Stats {
     pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
         let Some(every) = self.watch else {
             let queue = self.connect(common).await?;
-            print(output, &self.read(&queue).await?)?;
+            self.read(&queue).await?.print(output)?;
             return Ok(Exit::Ok);
         };
         let mut stop = StopSignals::watch()?;
@@ -75,7 +91,10 @@ impl Stats {
         }
     }
 
-    async fn read(&self, queue: &Queue) -> Result<Vec<QueueActivity>, Error> {
+    async fn read(&self, queue: &Queue) -> Result<Readings, Error> {
+        if self.kinds {
+            return Ok(Readings::Kinds(queue.admin().kinds(Duration::from_secs(self.hours * 60 * 60)).await?));
+        }
         let stats = match &self.queue {
             Some(_) => vec![queue.admin().stats(None).await?],
             None => queue.admin().all_stats(None).await?,
@@ -86,7 +105,7 @@ impl Stats {
             Err(error) => return Err(error),
         };
         let workers: Option<&[WorkerRow]> = workers.as_deref();
-        Ok(stats.into_iter().map(|stats| QueueActivity::new(stats, workers)).collect())
+        Ok(Readings::Queues(stats.into_iter().map(|stats| QueueActivity::new(stats, workers)).collect()))
     }
 
     /// Prints repeatedly until a permanent error.
@@ -98,13 +117,13 @@ impl Stats {
         loop {
             ticks.tick().await;
             match self.read(&queue).await {
-                Ok(activities) => {
+                Ok(readings) => {
                     if repaints {
                         let mut stdout = io::stdout();
                         write_to!(stdout, Clear(ClearType::All), MoveTo(0, 0))?;
                         stdout.flush()?;
                     }
-                    print_at(output, &activities)?;
+                    readings.print_at(output)?;
                 }
                 Err(error) => {
                     let error = error.into();
@@ -123,18 +142,27 @@ fn is_dumb() -> bool {
     std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb")
 }
 
-/// Prints the queues with the time.
-fn print_at(output: Output, activities: &[QueueActivity]) -> Result<()> {
-    let now = now();
-    if !output.is_json() {
-        output.line(&texts::time(now))?;
-        return print(output, activities);
+impl Readings {
+    fn print(&self, output: Output) -> Result<()> {
+        match self {
+            Readings::Queues(queues) => print_queues(output, queues),
+            Readings::Kinds(kinds) => print_kinds(output, kinds),
+        }
     }
-    let at = Timestamp::try_from(now)?.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    for activity in activities {
-        output.json(&At { at: at.clone(), activity })?;
+
+    /// Prints the readings with the time.
+    fn print_at(&self, output: Output) -> Result<()> {
+        let now = now();
+        if !output.is_json() {
+            output.line(&texts::time(now))?;
+            return self.print(output);
+        }
+        let at = Timestamp::try_from(now)?.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        match self {
+            Readings::Queues(queues) => queues.iter().try_for_each(|row| output.json(&At { at: &at, row })),
+            Readings::Kinds(kinds) => kinds.iter().try_for_each(|row| output.json(&At { at: &at, row })),
+        }
     }
-    Ok(())
 }
 
 #[expect(clippy::disallowed_methods, reason = "a label for the reader, in whose log it stands; it decides nothing")]
@@ -142,7 +170,7 @@ fn now() -> SystemTime {
     SystemTime::now()
 }
 
-fn print(output: Output, activities: &[QueueActivity]) -> Result<()> {
+fn print_queues(output: Output, activities: &[QueueActivity]) -> Result<()> {
     let columns = [
         "queue",
         "ready",
@@ -169,5 +197,52 @@ fn print(output: Output, activities: &[QueueActivity]) -> Result<()> {
         row.push(texts::or_dash(activity.done_per_s.map(texts::rate)));
         row.push(if stats.paused { "paused" } else { "-" }.to_owned());
         row
+    })
+}
+
+fn print_kinds(output: Output, kinds: &[KindRow]) -> Result<()> {
+    let columns = [
+        "kind",
+        "ready",
+        "scheduled",
+        "waiting",
+        "claimed",
+        "done",
+        "failed",
+        "dead",
+        "run mean",
+        "run p95",
+        "cpu",
+        "cpu p50",
+        "cpu p95",
+        "cpu max",
+        "mem p50",
+        "mem p95",
+        "mem max",
+    ];
+    let first_to_go = [
+        "waiting",
+        "scheduled",
+        "cpu p50",
+        "mem p50",
+        "cpu max",
+        "cpu",
+        "run p95",
+        "claimed",
+        "mem max",
+        "cpu p95",
+        "dead",
+    ];
+    output.many(kinds, "the queue has no jobs, and none has run lately", &columns, &first_to_go, |row| {
+        let unfinished = [row.ready, row.scheduled, row.waiting, row.claimed];
+        let times = [row.run_mean, row.run_p95, row.cpu, row.cpu_p50, row.cpu_p95, row.cpu_max];
+        let sizes = [row.peak_memory_p50, row.peak_memory_p95, row.peak_memory_max];
+        let more = if row.is_partial { "+" } else { "" };
+        let mut cells = vec![row.label().to_owned()];
+        cells.extend(unfinished.map(|jobs| format!("{}{more}", texts::number(jobs))));
+        cells.extend([row.done, row.failed, row.died].map(texts::number));
+        cells.extend(times.map(|time| texts::or_dash(time.map(texts::age))));
+        cells.extend(sizes.map(|bytes| texts::or_dash(bytes.map(texts::size))));
+        cells
     })
 }

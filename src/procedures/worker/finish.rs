@@ -2,7 +2,6 @@
 //!
 //! Lists are sorted by job id, the order in which SQL Server locks the rows.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tiberius::{ColumnData, Command, SqlTableDataRow, TableValueRow};
@@ -20,8 +19,8 @@ pub(crate) struct Finish {
     pub(crate) fence: Fence,
     /// The attempt, for the log only, because SQL Server knows it.
     pub(crate) attempt: u32,
-    /// The job's kind, for the log. Set if the kind has a handler of its own.
-    pub(crate) kind: Option<Arc<str>>,
+    /// The job's kind, for the log and the counts by kind.
+    pub(crate) kind: Option<String>,
     pub(crate) outcome: Outcome,
     /// How long the run took, by this process's monotonic clock.
     pub(crate) run: Duration,

@@ -6,6 +6,7 @@ mod depth;
 mod due_schedules;
 mod duties;
 mod finish;
+mod note_kinds;
 mod note_progress;
 mod registration;
 mod release;
@@ -21,5 +22,6 @@ pub(crate) use finish::{
     FINISH, FINISH_ONE, FINISH_WITH, Finish, FinishResult, UNCOMMITTED, finish_one_command, follow_up_list_type,
     read_finish_one,
 };
+pub(crate) use note_kinds::{KindCount, NOTE_KINDS};
 pub(crate) use note_progress::NOTE_PROGRESS;
 pub(crate) use registration::{Heartbeat, QueueSettings, TakenOver, WorkReport, Worked, WorkerReport, short_json};

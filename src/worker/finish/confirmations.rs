@@ -14,7 +14,7 @@ use crate::procedures::worker::{Finish, FinishResult, UNCOMMITTED};
 use crate::text::cut;
 use crate::time::Pauses;
 use crate::worker::lease::{GroupRun, HeldJob, Registration};
-use crate::worker::state::WorkerState;
+use crate::worker::state::{RunEnd, WorkerState};
 
 use super::finish_tries::{FinishRefusals, FinishTries};
 use super::notes_writer::{NOTES_BATCH, write_next};
@@ -119,6 +119,7 @@ impl Confirmations {
     fn count(&self, registration: &Registration, jobs: &[Ran], results: &[(JobId, FinishResult)]) {
         let results: HashMap<JobId, FinishResult> = results.iter().copied().collect();
         let WorkerState { tally, metrics, .. } = &*self.state;
+        let mut kinds = self.state.kinds.counts();
         let now = Instant::now();
         let mut lost = 0;
         for Ran { finish, enqueued_at, .. } in jobs {
@@ -129,8 +130,13 @@ impl Confirmations {
                 continue;
             }
             let comes_back = finish.fence != Fence::NONE && result != Some(&FinishResult::Dead);
-            match &finish.outcome {
-                Outcome::ByHandler => tally.done(), // not sent: it has no row
+            let kind = finish.kind.as_deref();
+            let end = match &finish.outcome {
+                // not sent: it has no row
+                Outcome::ByHandler => {
+                    tally.done();
+                    Some(RunEnd::Done)
+                }
                 Outcome::Done { follow_ups, .. } => {
                     tally.done();
                     metrics.job_done(now.saturating_duration_since(*enqueued_at));
@@ -140,31 +146,39 @@ impl Confirmations {
                             self.state.arrivals.expect();
                         }
                     }
+                    Some(RunEnd::Done)
                 }
                 _ if registration.cancellations().is_asked(finish.job_id, finish.fence) => {
                     tally.cancelled();
                     metrics.cancelled.increment(1);
+                    None
                 }
                 Outcome::Retry { .. } if comes_back => {
                     tally.retried();
+                    Some(RunEnd::Failed)
                 }
                 Outcome::Move { queue, error } if comes_back => {
                     tally.retried();
-                    let kind = finish.kind.as_deref();
                     tracing::info!(job_id = %finish.job_id, attempt = finish.attempt, kind, error, to = queue, "a job was moved");
+                    Some(RunEnd::Failed)
                 }
-                Outcome::Snooze { .. } if comes_back => tally.snoozed(),
+                Outcome::Snooze { .. } if comes_back => {
+                    tally.snoozed();
+                    None
+                }
                 Outcome::Retry { error, .. }
                 | Outcome::Snooze { error, .. }
                 | Outcome::Move { error, .. }
                 | Outcome::Dead { error } => {
                     tally.dead();
                     metrics.dead.increment(1);
-                    let kind = finish.kind.as_deref();
                     tracing::warn!(job_id = %finish.job_id, attempt = finish.attempt, kind, error, "a job is dead");
+                    Some(RunEnd::Died)
                 }
-            }
+            };
+            kinds.add(kind, end, finish.run, finish.usage);
         }
+        drop(kinds);
         metrics.finished(jobs.len() - lost);
         self.count_lost(lost);
     }

@@ -209,7 +209,7 @@ impl JobStarter {
         let cpu = cpu_clock::of_run(ended_at - started_at);
         drop((watched, permit, grant));
         let by_handler = context.was_finishing();
-        let (job, reported) = context.into_job();
+        let (mut job, reported) = context.into_job();
         self.code.hooks.end(&job, &outcome, ended_at - started_at);
 
         let run = ended_at - started_at;
@@ -221,7 +221,7 @@ impl JobStarter {
         if reported.is_some() || run >= cpu_clock::MEASURED {
             kind_metrics.used(usage);
         }
-        let kind = handler.kind().cloned();
+        let kind = job.kind.take();
         let (job_id, fence, attempt) = (job.id(), job.fence(), job.attempt());
         let finish = Finish { job_id, fence, attempt, kind, outcome, run, usage };
         let enqueued_at = claimed_at.checked_sub(job.age()).unwrap_or(claimed_at);
@@ -312,8 +312,9 @@ impl JobStarter {
 
     /// Finishes a job that this worker does not run now, with an outcome that postpones it or makes it dead.
     fn put_off(&self, claimed: Claimed, outcome: Outcome) {
-        let Claimed { job, mut held, claimed_at, permit, behind, .. } = claimed;
+        let Claimed { mut job, mut held, claimed_at, permit, behind, .. } = claimed;
         self.state.tally.put_off();
+        let kind = job.kind.take();
         let (job_id, fence, attempt) = (job.id(), job.fence(), job.attempt());
         let frees_turn = job.group_key().is_some();
         if frees_turn {
@@ -323,7 +324,7 @@ impl JobStarter {
         drop((job, permit));
         held.ended(0, outcome.error_bytes());
         let (run, usage) = (Duration::ZERO, Usage::default());
-        let finish = Finish { job_id, fence, attempt, kind: None, outcome, run, usage };
+        let finish = Finish { job_id, fence, attempt, kind, outcome, run, usage };
         let ran = Ran { finish, enqueued_at: claimed_at, by_handler: false, frees_turn, run: group_run, held };
         self.finisher.send(Ended::Ran(ran));
         behind.into_iter().for_each(|behind| self.give_back_run(*behind));

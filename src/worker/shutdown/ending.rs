@@ -19,7 +19,7 @@ use crate::connection::Session;
 use crate::error::Error;
 use crate::id::{Fence, JobId};
 use crate::time::Pauses;
-use crate::worker::finish::{NOTES_BATCH, write_unlocked};
+use crate::worker::finish::{NOTES_BATCH, note_kinds, write_unlocked};
 use crate::worker::lease::{Lease, Registration};
 use crate::worker::run::Executor;
 use crate::worker::state::{CallSize, Phase, WorkerState};
@@ -144,7 +144,16 @@ impl Ending<'_> {
             session.ensure_connected().await?; // before the short time for the notes begins
             write_notes(state, &mut session, &registration).await;
             give_back(state, &mut session, &registration, given_back).await?;
-            if in_order { Ok(()) } else { give_back_unknown_jobs(state, &mut session, &registration).await }
+            if !in_order {
+                give_back_unknown_jobs(state, &mut session, &registration).await?;
+            }
+            // Twice, because some of the last report may be left.
+            for _ in 0..2 {
+                if let Err(error) = note_kinds(state, &mut session).await {
+                    tracing::debug!(%error, "could not report the counts by kind");
+                }
+            }
+            Ok::<(), Error>(())
         };
         match tokio::time::timeout(GIVE_BACK_GRACE - UNREGISTER_GRACE, released).await {
             Ok(Ok(())) => {}

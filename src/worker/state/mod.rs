@@ -5,6 +5,7 @@ mod call_size;
 mod claim_signals;
 mod duty_failures;
 mod in_flight;
+mod kind_tally;
 mod machine_memory;
 mod outage_log;
 mod pulse;
@@ -17,6 +18,7 @@ mod worker_stats;
 pub(super) use call_size::CallSize;
 pub(super) use duty_failures::Duty;
 pub(super) use in_flight::{InFlight, Stage, Started};
+pub(super) use kind_tally::RunEnd;
 pub(super) use machine_memory::MachineMemory;
 #[cfg(test)]
 pub(super) use machine_memory::tests::Machine;

@@ -14,6 +14,7 @@ use super::bottleneck_meter::BottleneckMeter;
 use super::claim_signals::ClaimSignals;
 use super::duty_failures::DutyFailures;
 use super::in_flight::InFlight;
+use super::kind_tally::KindTally;
 use super::machine_memory::MachineMemory;
 use super::outage_log::OutageLog;
 use super::pulse::Pulse;
@@ -34,6 +35,7 @@ pub(in crate::worker) struct WorkerState {
     pub(in crate::worker) resources: Needs,
     pub(in crate::worker) in_flight: Arc<InFlight>,
     pub(in crate::worker) tally: Arc<Tally>,
+    pub(in crate::worker) kinds: KindTally,
     pub(in crate::worker) limited_by: BottleneckMeter,
     pub(in crate::worker) pulse: Pulse,
     pub(in crate::worker) arrivals: ClaimSignals,
@@ -70,6 +72,7 @@ impl WorkerState {
             notes: Arc::new(RunNotes::counted_in(in_flight.noted_bytes())),
             in_flight,
             tally,
+            kinds: KindTally::default(),
             arrivals: ClaimSignals::default(),
             run_length: RunLength::default(),
             duty_failures: DutyFailures::new(outage.clone()),

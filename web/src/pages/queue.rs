@@ -1,10 +1,10 @@
-//! A queue: charts over an hour, a day or a week, why jobs died, settings.
+//! A queue: charts and kinds over an hour, a day or a week, why jobs died, settings.
 
 use askama::Template;
 use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
-use readpast::admin::{FailureGroup, JobState, QueueStats};
+use readpast::admin::{FailureGroup, JobState, KindRow, QueueStats};
 
 use crate::app::App;
 use crate::chart::{self, Series, Span, Step};
@@ -37,6 +37,7 @@ struct Page<'a> {
     span: Span,
     spans: Vec<(&'static str, String)>,
     charts: Option<Charts>,
+    kinds: Vec<KindView>,
     failures: Vec<FailureView>,
     failures_looked_at: String,
     /// Not all dead jobs were read.
@@ -64,6 +65,17 @@ struct ChartRow {
     dead: String,
     wait: String,
     run: String,
+}
+
+struct KindView {
+    label: String,
+    since: Time,
+    /// To its ready jobs, if it is a single kind.
+    link: Option<String>,
+    counts: [(&'static str, String); 7],
+    run: String,
+    cpu: String,
+    peak_memory: String,
 }
 
 struct FailureView {
@@ -137,6 +149,38 @@ impl ChartRow {
     }
 }
 
+impl KindView {
+    fn new(row: &KindRow, queue: &str) -> KindView {
+        let unfinished = |jobs| format!("{}{}", number(jobs), if row.is_partial { "+" } else { "" });
+        let search = |kind: &String| JobSearch { kind: Some(kind.clone()), ..JobSearch::of(queue, JobState::Ready) };
+        KindView {
+            label: row.label().to_owned(),
+            since: Time(row.since),
+            link: row.kind.as_ref().map(|kind| search(kind).link("jobs", &[])),
+            counts: [
+                ("Ready", unfinished(row.ready)),
+                ("Scheduled", unfinished(row.scheduled)),
+                ("Waiting", unfinished(row.waiting)),
+                ("Claimed", unfinished(row.claimed)),
+                ("Done", number(row.done)),
+                ("Failed attempts", number(row.failed)),
+                ("Died", number(row.died)),
+            ],
+            run: joined([row.run_mean, row.run_p95].map(|time| time.map(age))),
+            cpu: joined([row.cpu_p50, row.cpu_p95, row.cpu_max].map(|time| time.map(age))),
+            peak_memory: joined(
+                [row.peak_memory_p50, row.peak_memory_p95, row.peak_memory_max].map(|size| size.map(texts::bytes)),
+            ),
+        }
+    }
+}
+
+/// Values that are known together, or a dash.
+fn joined<const N: usize>(values: [Option<String>; N]) -> String {
+    let known: Vec<String> = values.into_iter().flatten().collect();
+    if known.is_empty() { "–".to_owned() } else { known.join(", ") }
+}
+
 impl FailureView {
     fn all(groups: Vec<FailureGroup>, queue: &str, state: JobState) -> Vec<FailureView> {
         groups.into_iter().take(REASONS).map(|group| FailureView::new(group, queue, state)).collect()
@@ -195,6 +239,7 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
     // Read again, to include the latest action.
     let mut stats = queue.admin().stats(Some(MOST)).await?;
     let history = queue.admin().history(span.length()).await?;
+    let kinds = queue.admin().kinds(span.length()).await?;
     let failures = queue.admin().failures(FAILURES).await?;
     let waiting = queue.admin().failures_to_retry(WAITING).await?;
     let counts = app.readings.complete(&mut stats);
@@ -208,6 +253,7 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
         span,
         spans: spans.into(),
         charts: Charts::new(&chart::steps(&history, span), span),
+        kinds: kinds.iter().map(|row| KindView::new(row, name)).collect(),
         more_failures: failures.looked_at < stats.dead,
         failures_looked_at: number(failures.looked_at),
         failures: FailureView::all(failures.groups, name, JobState::Dead),

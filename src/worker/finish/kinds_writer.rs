@@ -1,0 +1,46 @@
+//! Reports to SQL Server, about once a minute and at the end, how the runs of each kind ended and what they used
+//! (`state/kind_tally.rs`). An error may lose counts, but nothing counts twice. Nothing else depends on them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::connection::Session;
+use crate::error::Error;
+use crate::procedures::worker::NOTE_KINDS;
+use crate::time::jittered;
+use crate::worker::state::WorkerState;
+
+const EVERY: Duration = Duration::from_secs(60);
+
+/// Reports counts until the future is dropped. The connection is closed after each report.
+pub(in crate::worker) async fn keep_noting_kinds(state: Arc<WorkerState>) {
+    let mut session = state.session();
+    loop {
+        tokio::time::sleep(jittered(EVERY)).await;
+        if let Err(error) = note_kinds(&state, &mut session).await
+            && !state.outage.tells_of_one(NOTE_KINDS, &error)
+        {
+            tracing::warn!(%error, "could not report the counts by kind; some may be lost");
+        }
+        session.disconnect();
+    }
+}
+
+/// Reports what was counted so far, unless other workers are busy with it.
+///
+/// # Errors
+///
+/// The list that was sent is lost. The others are sent the next time.
+pub(in crate::worker) async fn note_kinds(state: &WorkerState, session: &mut Session) -> Result<(), Error> {
+    let mut unsent = state.kinds.unsent().await;
+    if !unsent.is_empty() {
+        session.ensure_connected().await?;
+    }
+    while let Some(counts) = unsent.pop() {
+        if !session.note_kinds(&state.queue, &counts).await? {
+            unsent.push(counts);
+            break;
+        }
+    }
+    Ok(())
+}
