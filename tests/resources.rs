@@ -259,6 +259,7 @@ async fn operators_see_what_a_worker_has_and_what_jobs_use_of_it() {
                 return row;
             }
             assert!(tokio::time::Instant::now() < give_up, "{expected}: {row:?}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
     let needs = Needs::new().threads(2).memory(3 * GIB).token("gpu", 1);
@@ -303,9 +304,14 @@ async fn a_job_too_large_for_one_worker_is_run_by_another_or_dead_in_the_end() {
         let findings = fixture.queue.admin().findings().await;
         findings.into_iter().find_map(|finding| finding.note.filter(|_| finding.check == Check::Queue)).unwrap()
     };
-    let expected = "work; 1 waiting, such as job 1: the job needs 9 GiB of memory, but the worker has only 8 GiB";
+    let expected = "work; of up to 1000 jobs due next, 1 postponed, such as job 1: \
+                    the worker has less than the job needs: it needs 9 GiB of memory, the worker has 8 GiB";
     // It is claimed again and again.
-    let told = async { while !shown().await.starts_with(expected) {} };
+    let told = async {
+        while !shown().await.starts_with(expected) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
     tokio::time::timeout(Duration::from_secs(30), told).await.expect(expected);
     let config = changed(eight_gib(2), |worker| worker.resources.memory = MemorySize::Bytes(16 * GIB));
     let larger = Worker::builder(&fixture.queue, handlers()).config(&config).start().await.unwrap();
@@ -320,7 +326,8 @@ async fn a_job_too_large_for_one_worker_is_run_by_another_or_dead_in_the_end() {
     let error = dead[0].error.clone().unwrap();
     assert!(
         error.starts_with(
-            "the job needs 1 gpu, 100 GiB of memory, but the worker has only 8 GiB of memory, 2 threads; it first postponed"
+            "the worker has less than the job needs: it needs 1 gpu, 100 GiB of memory, the worker has 8 GiB of memory, \
+             2 threads; it first postponed"
         ),
         "{error}"
     );

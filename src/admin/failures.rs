@@ -73,9 +73,10 @@ impl FailureGroup {
 }
 
 impl FailureGroup {
-    /// Whether the workers that claimed these jobs cannot run them: they have no handler for their kind, or less than the
-    /// jobs need. The workers postpone such jobs for a day (`worker.unknown_kind_keep_ms`); then the jobs are dead.
-    pub fn fits_no_worker(&self) -> bool {
+    /// Whether the workers that claimed these jobs could not run them: they have no handler for the kind, or less than the
+    /// jobs need. Such a worker postpones a job so that another one can claim it, for a day
+    /// (`worker.unknown_kind_keep_ms`); then the job is dead. Whether another worker can run the job is not known.
+    pub fn was_put_off_for_other_workers(&self) -> bool {
         is_for_other_workers(&self.example_error)
     }
 }

@@ -22,12 +22,11 @@ const LOG_INTERVAL: Duration = Duration::from_secs(60);
 const MOST_PUT_OFF: usize = 100_000;
 
 const NO_HANDLER: &str = "the worker has no handler for jobs";
-const NEEDS: &str = "the job needs ";
-const HAS_ONLY: &str = ", but the worker has only ";
+const HAS_LESS: &str = "the worker has less than the job needs";
 
 /// Whether a job's error says that the worker which wrote it cannot run the job.
 pub(crate) fn is_for_other_workers(error: &str) -> bool {
-    error.starts_with(NO_HANDLER) || (error.starts_with(NEEDS) && error.contains(HAS_ONLY))
+    error.starts_with(NO_HANDLER) || error.starts_with(HAS_LESS)
 }
 
 pub(crate) struct ForOtherWorkers {
@@ -66,7 +65,7 @@ impl ForOtherWorkers {
 
     /// Decides what happens to a job that needs more than this worker `has`.
     pub(crate) fn needs_too_much(&self, job: &Job, needs: &Needs, has: &Needs) -> Outcome {
-        self.outcome(job, format!("{NEEDS}{needs}{HAS_ONLY}{has}"), false)
+        self.outcome(job, format!("{HAS_LESS}: it needs {needs}, the worker has {has}"), false)
     }
 
     fn outcome(&self, job: &Job, error: String, leaves: bool) -> Outcome {

@@ -1,6 +1,6 @@
 //! Checks whether a queue can be used.
 
-use crate::admin::{Admin, FailureGroup};
+use crate::admin::{Admin, FailureGroup, Failures};
 use std::fmt;
 
 use serde::ser::SerializeStruct;
@@ -162,6 +162,24 @@ pub(crate) fn without_connection(error: Error) -> Vec<Finding> {
 }
 
 /// The findings if there is a connection, but the first call failed.
+/// Notes the jobs that workers have postponed for other workers. Only operators and monitors may read them.
+fn postponed(failures: Result<Failures, Error>) -> String {
+    match failures {
+        Ok(failures) => {
+            let groups = failures.groups.iter().filter(|group| group.was_put_off_for_other_workers());
+            let note = |group: &FailureGroup| {
+                let FailureGroup { count, example, example_error, .. } = group;
+                format!(
+                    "; of up to {LOOKED_AT} jobs due next, {count} postponed, such as job {example}: {example_error}"
+                )
+            };
+            groups.map(note).collect()
+        }
+        Err(Error::PermissionDenied { .. }) => String::new(),
+        Err(error) => format!("; its postponed jobs cannot be read: {error}"),
+    }
+}
+
 fn without_answer(error: Error) -> Vec<Finding> {
     let check = match &error {
         Error::PermissionDenied { .. } => Check::Permissions,
@@ -274,14 +292,8 @@ impl Admin<'_> {
             Err(error) => without_connection(error),
         };
         let queue = findings.iter_mut().find(|finding| finding.check == Check::Queue);
-        if let Some(Finding { result: CheckResult::Ok, note: Some(note), .. }) = queue
-            && let Ok(failures) = self.failures_to_retry(LOOKED_AT).await
-        // only for operators and monitors
-        {
-            for group in failures.groups.iter().filter(|group| group.fits_no_worker()) {
-                let FailureGroup { count, example, example_error, .. } = group;
-                *note += &format!("; {count} waiting, such as job {example}: {example_error}");
-            }
+        if let Some(Finding { result: CheckResult::Ok, note: Some(note), .. }) = queue {
+            *note += &postponed(self.failures_to_retry(LOOKED_AT).await);
         }
         findings
     }
@@ -304,5 +316,18 @@ impl Admin<'_> {
     /// [`Error::Config`] and [`Error::ConnectionString`] for wrong settings.
     pub async fn examine(config: &Config) -> Result<Vec<Finding>, Error> {
         Ok(Queue::new(config)?.admin().findings().await)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_lack_of_permission_to_read_postponed_jobs_is_not_noted() {
+        let denied = Error::PermissionDenied { number: 229, message: "no".to_owned(), remedy: "a role".to_owned() };
+        assert_eq!(postponed(Err(denied)), "");
+        let note = postponed(Err(Error::Refused { message: "why".to_owned() }));
+        assert!(note.starts_with("; its postponed jobs cannot be read: "), "{note}");
     }
 }

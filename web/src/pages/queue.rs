@@ -42,7 +42,7 @@ struct Page<'a> {
     failures_looked_at: String,
     /// Not all dead jobs were read.
     more_failures: bool,
-    /// The same of scheduled jobs: those that wait for another attempt, and those that no worker can run.
+    /// The same of scheduled jobs: those that wait for another attempt, and those that a worker has postponed.
     waiting: Vec<FailureView>,
     settings: Vec<(&'static str, String)>,
 }
@@ -88,7 +88,7 @@ struct FailureView {
     example_link: String,
     example_error: String,
     kinds: String,
-    fits_no_worker: bool,
+    was_put_off: bool,
 }
 
 impl Charts {
@@ -191,7 +191,7 @@ impl FailureView {
         let text = group.search_text().to_owned();
         let search = JobSearch { error: (!text.is_empty()).then_some(text), ..search };
         let example = group.example.to_string();
-        let fits_no_worker = group.fits_no_worker();
+        let was_put_off = group.was_put_off_for_other_workers();
         FailureView {
             count: number(group.count),
             link: search.link("jobs", &[]),
@@ -201,7 +201,7 @@ impl FailureView {
             example,
             example_error: group.example_error,
             kinds: group.kinds.join(", "),
-            fits_no_worker,
+            was_put_off,
             pattern: if group.pattern.is_empty() { "without an error".to_owned() } else { group.pattern },
         }
     }

@@ -56,6 +56,9 @@ pub struct WorkerLine {
     pub in_use: Option<String>,
 }
 
+/// Scheduled jobs that are read: those due first.
+pub const SCHEDULED: usize = 200;
+
 /// The dead and running jobs of a queue.
 #[derive(Debug, Clone, Default)]
 pub struct QueueDetail {
@@ -64,8 +67,8 @@ pub struct QueueDetail {
     pub dead: Vec<DeadGroup>,
     /// How many dead jobs were read.
     pub dead_read: u64,
-    /// A line for each reason why no worker runs waiting jobs.
-    pub fits_no_worker: Vec<String>,
+    /// A line for each reason why workers have postponed jobs for other workers.
+    pub postponed: Vec<String>,
 }
 
 /// A job held by a worker.

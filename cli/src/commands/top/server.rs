@@ -9,7 +9,7 @@ use readpast::{Config, Error, JobId, Queue};
 use tokio::sync::Mutex;
 
 use super::readings::{
-    AttemptLine, DeadLine, JobDetail, Overview, QueueDetail, QueueLine, RunningLine, WorkerLine, group_dead,
+    AttemptLine, DeadLine, JobDetail, Overview, QueueDetail, QueueLine, RunningLine, SCHEDULED, WorkerLine, group_dead,
 };
 use super::screen::{Answer, Deed};
 use crate::audit::{note, note_of, noted};
@@ -25,9 +25,6 @@ const RUNNING: usize = 50;
 
 /// Dead jobs that are read and grouped: the last ones.
 const DEAD: usize = 200;
-
-/// Waiting jobs that are read: those due first.
-const WAITING: usize = 200;
 
 /// Bytes shown of a payload and an output.
 const SHOWN_BYTES: usize = 64 << 10;
@@ -81,9 +78,9 @@ impl Server {
         let (running, dead, waiting) = tokio::try_join!(
             read_jobs(&queue, JobFilter::from(JobState::Claimed), RUNNING),
             read_jobs(&queue, JobFilter::from(JobState::Dead).newest_first(), DEAD),
-            queue.admin().failures_to_retry(WAITING),
+            queue.admin().failures_to_retry(SCHEDULED),
         )?;
-        let fits_no_worker = waiting.groups.iter().filter(|group| group.fits_no_worker());
+        let postponed = waiting.groups.iter().filter(|group| group.was_put_off_for_other_workers());
         let ids: Vec<JobId> = running.iter().map(|job| job.job_id).collect();
         let progress = if ids.is_empty() { Vec::new() } else { queue.admin().progress_of(&ids).await? };
         let workers = if ids.is_empty() { Vec::new() } else { queue.admin().workers(std::time::Duration::MAX).await? };
@@ -91,7 +88,7 @@ impl Server {
             running: running.iter().map(|job| running_line(job, &workers, &progress)).collect(),
             dead_read: dead.len() as u64,
             dead: group_dead(dead.iter().map(dead_line).collect()),
-            fits_no_worker: fits_no_worker.map(|group| format!("{} {}", group.count, group.example_error)).collect(),
+            postponed: postponed.map(|group| format!("{} {}", group.count, group.example_error)).collect(),
         })
     }
 

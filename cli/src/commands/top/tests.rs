@@ -83,9 +83,9 @@ fn detail() -> QueueDetail {
         worker: "node-0".to_owned(),
         progress: "45% page 9 of 20".to_owned(),
     });
-    let fits_no_worker =
-        vec!["3 the job needs 100 GiB of memory, but the worker has only 8 GiB of memory, 8 threads".to_owned()];
-    QueueDetail { running: running.collect(), dead_read: 4, dead: group_dead(dead), fits_no_worker }
+    let error = "the worker has less than the job needs: it needs 100 GiB of memory, the worker has 8 GiB of memory";
+    let postponed = vec![format!("3 {error}")];
+    QueueDetail { running: running.collect(), dead_read: 4, dead: group_dead(dead), postponed }
 }
 
 fn job() -> JobDetail {

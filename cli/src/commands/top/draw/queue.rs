@@ -6,7 +6,7 @@ use ratatui::style::Style;
 use ratatui::text::Line;
 use ratatui::widgets::Paragraph;
 
-use super::super::readings::{DeadGroup, DeadLine, QueueDetail, QueueLine, RunningLine, WorkerLine};
+use super::super::readings::{DeadGroup, DeadLine, QueueDetail, QueueLine, RunningLine, SCHEDULED, WorkerLine};
 use super::super::screen::{QueueView, Row, Screen, View};
 use super::{visible, words_wrapped};
 use crate::columns::{age, count, cut, left, rate, right};
@@ -90,9 +90,9 @@ fn entries(screen: &Screen, width: usize) -> Vec<Entry> {
         entries.push(note("Reading its jobs…"));
         return entries;
     };
-    if !detail.fits_no_worker.is_empty() {
-        entries.push(heading("WAITING, BUT FIT NO WORKER".to_owned()));
-        entries.extend(detail.fits_no_worker.iter().map(|line| note(line)));
+    if !detail.postponed.is_empty() {
+        entries.push(heading(format!("POSTPONED BY WORKERS THAT CANNOT RUN THEM, of up to {SCHEDULED} due next")));
+        entries.extend(detail.postponed.iter().map(|line| note(line)));
     }
     let dead = screen.selected_queue().map_or(detail.dead_read, |queue| queue.dead);
     entries.push(heading(dead_heading(detail, dead)));
