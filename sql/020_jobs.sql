@@ -27,7 +27,7 @@ IF OBJECT_ID(N'[$(schema)].[jobs]', N'U') IS NULL
         claimed_at     datetime2(3)     NULL,
         finished_at    datetime2(3)     NULL,
         run_us         bigint           NULL,      -- duration of the last run, by the worker's monotonic clock
-        cpu_us         bigint           SPARSE NULL,  -- CPU time of the last run, if known
+        cpu_us         bigint           NULL,      -- CPU time of the last run, if known
         peak_bytes     bigint           SPARSE NULL,  -- peak memory of the last run, if known
         correlation_id uniqueidentifier NULL,
         kind           varchar(64)      COLLATE Latin1_General_100_BIN2 NULL,  -- chooses the handler

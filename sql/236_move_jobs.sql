@@ -15,7 +15,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[move_jobs]
 AS
 SET NOCOUNT, XACT_ABORT ON;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @to_id int, @delivery varchar(13), @why nvarchar(100),
-    @job_id bigint, @key nvarchar(256), @last nvarchar(256);
+    @job_id bigint, @key nvarchar(256), @last nvarchar(256), @links int;
 DECLARE @keyed TABLE (dedup_key nvarchar(256) COLLATE Latin1_General_100_BIN2 NOT NULL PRIMARY KEY CLUSTERED,
     job_id bigint NOT NULL);
 DECLARE @moved TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, in_turn bit NULL,
@@ -30,12 +30,13 @@ SET @why = CASE WHEN @to_id IS NULL THEN N'there is no such queue'
                 WHEN @to_id = @queue_id THEN N'the job is in this queue'
                 WHEN @delivery = 'at_most_once' THEN N'its delivery is at_most_once' END;
 
-IF @why IS NULL
-    AND EXISTS (SELECT 1
-                FROM @failed AS f
-                INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
-                    ON j.job_id = f.job_id
-                WHERE j.group_key IS NOT NULL OR j.batch_id IS NOT NULL)
+SELECT @links = (SELECT TOP (1) 1
+              FROM @failed AS f
+              INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
+                  ON j.job_id = f.job_id
+              WHERE j.group_key IS NOT NULL OR j.batch_id IS NOT NULL)
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
+IF @why IS NULL AND @links = 1
     EXEC [$(schema)].[link_queue] @to_id;
 
 INSERT @keyed (dedup_key, job_id)

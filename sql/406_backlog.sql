@@ -32,8 +32,8 @@ CREATE OR ALTER PROCEDURE [$(schema)].[backlog]
 AS
 SET NOCOUNT, XACT_ABORT ON;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @paused bit, @max_running int, @rate_jobs int,
-    @rate_ms bigint, @soon datetime2(3), @since datetime2(0), @holders int = 0, @ready bigint, @sampled bigint,
-    @due bigint = 0, @claimed bigint, @jobs bigint, @read bigint, @read_claimed bigint, @run_ms float = 1000,
+    @rate_ms bigint, @soon datetime2(3), @since datetime2(0), @holders int = 0, @claimed bigint, @ready bigint = 0,
+    @alone bigint = 0, @due bigint = 0, @theirs bigint = 0, @jobs bigint, @sampled bigint, @run_ms float = 1000,
     @time float, @at_once float, @running float, @by_threads float, @by_memory float, @by_half float,
     @workers float = 0, @allowed nvarchar(400);
 DECLARE @kind_needs TABLE
@@ -45,7 +45,7 @@ DECLARE @kind_needs TABLE
 -- The first jobs of each state, counted by what they need.
 DECLARE @parts TABLE
 (
-    claimed bit           NOT NULL,
+    part    tinyint       NOT NULL,  -- 0 ready, 1 ready and alone, 2 due, 3 claimed, 4 rows of an adopted table
     is_long bit           NOT NULL,  -- claimed more than @target_s ago
     kind    varchar(64)   COLLATE Latin1_General_100_BIN2 NULL,
     needs   varchar(1000) COLLATE Latin1_General_100_BIN2 NULL,
@@ -73,16 +73,19 @@ BEGIN
     -- Separate statements, because OPENJSON fails if the text is not JSON.
     IF ISJSON(@kinds) = 0 OR @kinds NOT LIKE N'{%'
         EXEC [$(schema)].[refuse] N'kinds', @kinds, @allowed;
-    IF EXISTS (SELECT 1 FROM OPENJSON(@kinds) AS k
-               OUTER APPLY OPENJSON(CASE WHEN k.[type] = 5 THEN k.[value] END) AS m
-               WHERE ISNULL(TRY_CAST(m.[value] AS bigint), 0) < 1)
+    IF EXISTS (SELECT 1 FROM OPENJSON(@kinds) AS k WHERE k.[type] <> 5)
+        EXEC [$(schema)].[refuse] N'kinds', @kinds, @allowed;
+    -- Limits as in check_needs.
+    IF EXISTS (SELECT 1 FROM OPENJSON(@kinds) AS k CROSS APPLY OPENJSON(k.[value]) AS m
+               WHERE m.[type] <> 2 OR ISNULL(TRY_CAST(m.[value] AS bigint), 0) NOT BETWEEN 1 AND
+                   CASE m.[key] WHEN N'memory' THEN 1125899906842624 WHEN N'threads' THEN 1024 ELSE 1000000 END)
         EXEC [$(schema)].[refuse] N'kinds', @kinds, @allowed;
     INSERT @kind_needs (kind, threads, memory)
-    SELECT k.[key], n.threads, n.memory
+    SELECT k.[key], MAX(CASE WHEN m.[key] = N'threads' THEN CAST(m.[value] AS bigint) END),
+           MAX(CASE WHEN m.[key] = N'memory' THEN CAST(m.[value] AS bigint) END)
     FROM OPENJSON(@kinds) AS k
-    CROSS APPLY (SELECT MAX(CASE WHEN m.[key] = N'threads' THEN CAST(m.[value] AS bigint) END) AS threads,
-                        MAX(CASE WHEN m.[key] = N'memory' THEN CAST(m.[value] AS bigint) END) AS memory
-                 FROM OPENJSON(k.[value]) AS m) AS n;
+    CROSS APPLY OPENJSON(k.[value]) AS m
+    GROUP BY k.[key];
 END;
 SET @soon = DATEADD(SECOND, @due_within_s, @now);
 SET @since = DATEADD(DAY, -7, @now);
@@ -104,24 +107,25 @@ IF @paused = 0
 BEGIN
     SELECT @ready = (SELECT COUNT_BIG(*)
             FROM (SELECT TOP (@most) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
-                  WHERE j.queue_id = @queue_id AND j.state = 0 AND j.alone = 0) AS c)
-        + (SELECT COUNT_BIG(*)
+                  WHERE j.queue_id = @queue_id AND j.state = 0 AND j.alone = 0) AS c),
+        @alone = (SELECT COUNT_BIG(*)
             FROM (SELECT TOP (@most) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_alone))
-                  WHERE j.queue_id = @queue_id AND j.state = 0 AND j.alone = 1) AS c)
+                  WHERE j.queue_id = @queue_id AND j.state = 0 AND j.alone = 1) AS c),
+        @theirs = 0
     -- adopt: count_rows
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
-    IF @ready >= @most
+    IF @ready + @alone + @theirs >= @most
     BEGIN
         SET @sampled = (SELECT ready FROM [$(schema)].[samples] WITH (NOLOCK) WHERE queue_id = @queue_id
             AND sampled_at BETWEEN DATEADD(MINUTE, -1, @now) AND DATEADD(MINUTE, 1, @now));
-        IF @sampled > @ready
-            SET @ready = @sampled;
+        IF @sampled > @ready + @alone + @theirs
+            SET @ready = @sampled - @alone - @theirs;
     END;
     SELECT @due = (SELECT COUNT_BIG(*)
         FROM (SELECT TOP (@most) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_scheduled))
               WHERE j.queue_id = @queue_id AND j.state = 1 AND j.due_at <= @soon ORDER BY j.due_at) AS c)
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
-    SET @jobs = @jobs + @ready + @due;
+    SET @jobs = @claimed + @ready + @alone + @theirs + @due;
 END;
 
 IF @jobs > 0
@@ -140,8 +144,8 @@ BEGIN
           WHERE t.[key] LIKE 'r[0-9]%') AS r
     OPTION (MAXDOP 1);
 
-    INSERT @parts (claimed, is_long, kind, needs, jobs)
-    SELECT 1, c.is_long, c.kind, c.needs, COUNT_BIG(*)
+    INSERT @parts (part, is_long, kind, needs, jobs)
+    SELECT 3, c.is_long, c.kind, c.needs, COUNT_BIG(*)
     FROM (SELECT TOP (1000) j.kind, j.needs,
                  CASE WHEN j.claimed_at < DATEADD(SECOND, -@target_s, @now) THEN 1 ELSE 0 END AS is_long
           FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_claimed))
@@ -149,36 +153,32 @@ BEGIN
     GROUP BY c.is_long, c.kind, c.needs
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
     IF @ready > 0
-    BEGIN
-        INSERT @parts (claimed, is_long, kind, needs, jobs)
+        INSERT @parts (part, is_long, kind, needs, jobs)
         SELECT 0, 0, c.kind, c.needs, COUNT_BIG(*)
         FROM (SELECT TOP (1000) j.kind, j.needs FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
               WHERE j.queue_id = @queue_id AND j.state = 0 AND j.alone = 0) AS c
         GROUP BY c.kind, c.needs
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
-        INSERT @parts (claimed, is_long, kind, needs, jobs)
-        SELECT 0, 0, c.kind, c.needs, COUNT_BIG(*)
+    IF @alone > 0
+        INSERT @parts (part, is_long, kind, needs, jobs)
+        SELECT 1, 0, c.kind, c.needs, COUNT_BIG(*)
         FROM (SELECT TOP (1000) j.kind, j.needs FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_alone))
               WHERE j.queue_id = @queue_id AND j.state = 0 AND j.alone = 1) AS c
         GROUP BY c.kind, c.needs
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
-    END;
     IF @due > 0
-        INSERT @parts (claimed, is_long, kind, needs, jobs)
-        SELECT 0, 0, c.kind, c.needs, COUNT_BIG(*)
+        INSERT @parts (part, is_long, kind, needs, jobs)
+        SELECT 2, 0, c.kind, c.needs, COUNT_BIG(*)
         FROM (SELECT TOP (1000) j.kind, j.needs FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_scheduled))
               WHERE j.queue_id = @queue_id AND j.state = 1 AND j.due_at <= @soon ORDER BY j.due_at) AS c
         GROUP BY c.kind, c.needs
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
-    SELECT @read = ISNULL(SUM(CASE WHEN claimed = 0 THEN jobs END), 0),
-           @read_claimed = ISNULL(SUM(CASE WHEN claimed = 1 THEN jobs END), 0)
-    FROM @parts;
-    IF @read = 0 AND @jobs > @claimed
-    BEGIN
-        -- Claimed or finished meanwhile, or rows of an adopted table.
-        SET @read = @jobs - @claimed;
-        INSERT @parts (claimed, is_long, jobs) VALUES (0, 0, @read);
-    END;
+    -- adopt: read_kinds
+    -- Those that were claimed or finished meanwhile count as if they needed nothing.
+    INSERT @parts (part, is_long, jobs)
+    SELECT d.part, 0, d.jobs
+    FROM (VALUES (0, @ready), (1, @alone), (2, @due), (4, @theirs)) AS d (part, jobs)
+    WHERE d.jobs > 0 AND NOT EXISTS (SELECT 1 FROM @parts AS p WHERE p.part = d.part);
 
     -- The time as a part of @target_s.
     SET @time = @run_ms / (CAST(1000 AS float) * @target_s);
@@ -187,12 +187,14 @@ BEGIN
     SELECT @running = ISNULL(SUM(s.running), 0),
            @by_threads = ISNULL(SUM(s.running * s.threads), 0) / @threads,
            @by_memory = ISNULL(SUM(s.running * s.memory), 0) / @memory,
-           @by_half = ISNULL(SUM(CASE WHEN s.threads * 2 > @threads OR s.memory * 2 > @memory THEN s.running END), 0)
-    FROM (SELECT CASE WHEN p.is_long = 1 THEN 1 ELSE @time END * p.jobs
-                     * CASE WHEN p.claimed = 1 THEN CAST(@claimed AS float) / @read_claimed
-                            ELSE CAST(@jobs - @claimed AS float) / @read END AS running,
+           @by_half = ISNULL(SUM(CASE WHEN s.threads > @threads - s.threads OR s.memory > @memory - s.memory
+                                     THEN s.running END), 0)
+    FROM (SELECT CASE WHEN p.is_long = 1 THEN 1 ELSE @time END * p.jobs * CAST(d.jobs AS float) / r.jobs AS running,
                  COALESCE(n.threads, k.threads, 1) AS threads, COALESCE(n.memory, k.memory, 0) AS memory
           FROM @parts AS p
+          INNER JOIN (SELECT part, SUM(jobs) AS jobs FROM @parts GROUP BY part) AS r ON r.part = p.part
+          INNER JOIN (VALUES (0, @ready), (1, @alone), (2, @due), (3, @claimed), (4, @theirs)) AS d (part, jobs)
+              ON d.part = p.part
           CROSS APPLY (SELECT MAX(CASE WHEN m.[key] = N'threads' THEN CAST(m.[value] AS bigint) END) AS threads,
                               MAX(CASE WHEN m.[key] = N'memory' THEN CAST(m.[value] AS bigint) END) AS memory
                        FROM OPENJSON(p.needs) AS m) AS n

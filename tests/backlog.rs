@@ -110,6 +110,8 @@ async fn jobs_take_the_threads_and_the_memory_that_they_need() {
     let kinds = r#", @threads = 4, @kinds = N'{"render": {"threads": 2, "memory": 4294967296, "gpu": 1}}'"#;
     assert_eq!(backlog(&fixture, kinds).await, 2, "as its kind");
     assert_eq!(backlog(&fixture, &format!("{kinds}, @memory = 2147483648")).await, 2, "its own memory counts");
+    let twice = r#", @threads = 4, @kinds = N'{"render": {"threads": 2}, "other": {}, "render": {"threads": 2}}'"#;
+    assert_eq!(backlog(&fixture, twice).await, 2, "a kind that is stated twice is one");
     fixture.remove().await;
 }
 
@@ -235,6 +237,15 @@ async fn of_a_deep_queue_the_sampled_depth_counts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn jobs_stand_for_others_of_their_state_only() {
+    let fixture = with_jobs("backlog_states", 2_000, QueueOptions::default()).await;
+    let due = NewJob::text("").needs(Needs::new().threads(4)).delay(Duration::from_secs(5));
+    fixture.queue.enqueue_many(&vec![due; 60]).await.unwrap();
+    assert_eq!(backlog(&fixture, ", @threads = 4, @target_s = 60").await, 10, "(2,000 + 60 * 4) / (4 * 60)");
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn lifo_queues_and_jobs_that_go_out_alone_count() {
     let fixture = with_jobs("backlog_lifo", 30, QueueOptions::default().claim_order(ClaimOrder::Lifo)).await;
     assert_eq!(backlog(&fixture, ", @target_s = 10").await, 3);
@@ -276,6 +287,8 @@ async fn what_cannot_be_is_refused() {
         "kinds = N'[]'",
         r#"kinds = N'{"render": 4}'"#,
         r#"kinds = N'{"render": {"memory": "3 GiB"}}'"#,
+        r#"kinds = N'{"render": {"threads": "4"}}'"#,
+        r#"kinds = N'{"render": {"memory": 9223372036854775807}}'"#,
     ] {
         let refused = session.refusal(&format!("EXEC [$(schema)].[backlog] @queue = N'work', @{parameter}")).await;
         assert_eq!(refused.0, 58003, "{parameter}: {refused:?}");
