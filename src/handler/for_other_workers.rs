@@ -78,7 +78,9 @@ impl ForOtherWorkers {
             return Outcome::Dead { error };
         }
         // (Dead jobs are logged elsewhere.)
-        if let Some(jobs) = self.to_be_logged() {
+        if leaves {
+            tracing::debug!(job_id = %job.id(), error, "left a job to other workers");
+        } else if let Some(jobs) = self.to_be_logged() {
             tracing::warn!(jobs, error, "postponed jobs that another worker must run");
         }
         // Up to half of the delay is subtracted at random, so that jobs that were claimed together do not become ready

@@ -131,7 +131,8 @@ impl Handlers {
     }
 
     /// Leaves jobs of other kinds to other workers: this worker postpones them for as long as it takes, instead of
-    /// `worker.unknown_kind_keep_ms` at most. For workers that divide the kinds of a queue among them.
+    /// `worker.unknown_kind_keep_ms` at most. For workers that divide the kinds of a queue among them. In a queue with
+    /// delivery `at_most_once`, such jobs become dead all the same: their rows are gone.
     pub fn leave_others(mut self) -> Handlers {
         self.leaves_others = true;
         self
@@ -227,6 +228,10 @@ impl Handlers {
     pub(crate) fn check(&mut self, config: &WorkerConfig) -> Result<(), Error> {
         if self.handlers.is_empty() {
             self.refuse("the number of handlers".to_owned(), "0".to_owned(), "1 or more".to_owned());
+        }
+        if self.leaves_others && self.otherwise.is_some() {
+            let allowed = "unset, because a handler runs the jobs of all other kinds";
+            self.refuse("leave_others".to_owned(), "set".to_owned(), allowed.to_owned());
         }
         if let Some(error) = self.refused.take() {
             return Err(error);
