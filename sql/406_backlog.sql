@@ -71,7 +71,9 @@ BEGIN
     SET @allowed =
         N'a JSON object of kinds with their needs, such as {"render": {"memory": 3221225472, "threads": 4}}';
     -- Separate statements, because OPENJSON fails if the text is not JSON.
-    IF ISJSON(@kinds) = 0 OR @kinds NOT LIKE N'{%'
+    IF ISJSON(@kinds) = 0
+        OR SUBSTRING(@kinds, PATINDEX(CONCAT(N'%[^ ', NCHAR(9), NCHAR(10), NCHAR(13), N']%'),
+                                      @kinds COLLATE Latin1_General_100_BIN2), 1) <> N'{'
         EXEC [$(schema)].[refuse] N'kinds', @kinds, @allowed;
     IF EXISTS (SELECT 1 FROM OPENJSON(@kinds) AS k WHERE k.[type] <> 5)
         EXEC [$(schema)].[refuse] N'kinds', @kinds, @allowed;

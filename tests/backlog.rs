@@ -107,7 +107,8 @@ async fn jobs_take_the_threads_and_the_memory_that_they_need() {
     assert_eq!(backlog(&fixture, ", @threads = 9, @memory = 9663676416").await, 3, "three times 9 GiB");
     assert_eq!(backlog(&fixture, ", @threads = 9, @memory = 5368709120").await, 9, "one in 5 GiB");
     with(4, NewJob::text("x").kind("render").needs(Needs::new().memory(1 << 30))).await;
-    let kinds = r#", @threads = 4, @kinds = N'{"render": {"threads": 2, "memory": 4294967296, "gpu": 1}}'"#;
+    let kinds = r#", @threads = 4, @kinds = N'
+        {"other": {}, "render": {"threads": 2, "memory": 4294967296, "gpu": 1}}'"#;
     assert_eq!(backlog(&fixture, kinds).await, 2, "as its kind");
     assert_eq!(backlog(&fixture, &format!("{kinds}, @memory = 2147483648")).await, 2, "its own memory counts");
     let twice = r#", @threads = 4, @kinds = N'{"render": {"threads": 2}, "other": {}, "render": {"threads": 2}}'"#;
@@ -285,6 +286,8 @@ async fn what_cannot_be_is_refused() {
         "most = NULL",
         "memory = 0",
         "kinds = N'[]'",
+        r#"kinds = N' [{"threads": 2}]'"#,
+        r#"kinds = N'{"render": {"threads": null}}'"#,
         r#"kinds = N'{"render": 4}'"#,
         r#"kinds = N'{"render": {"memory": "3 GiB"}}'"#,
         r#"kinds = N'{"render": {"threads": "4"}}'"#,

@@ -119,6 +119,9 @@ pub fn time(text: &str) -> Result<SystemTime, String> {
 /// Reads tokens with their number, such as `gpu=1`.
 pub fn token(text: &str) -> Result<(String, u32), String> {
     let (name, number) = text.split_once('=').ok_or("it must be NAME=NUMBER")?;
+    if matches!(name, "memory" | "threads") {
+        return Err("neither memory nor threads is a token; each has an option of its own".to_owned());
+    }
     let number = number.parse().map_err(|_| format!("the number of {name} is '{number}'; it must be 1 to 1000000"))?;
     Ok((name.to_owned(), number))
 }

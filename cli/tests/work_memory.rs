@@ -285,10 +285,18 @@ async fn what_no_job_could_get_of_the_worker_is_refused_at_the_start() {
     let work = WorkFixture::new("too_large").await;
     std::fs::write(work.path("own.toml"), "[worker.resources]\nmemory = '1 GiB'\ngpu = 1\n").unwrap();
     for (arguments, says) in [
-        (&["--memory", "2GiB"][..], "--memory is more than the worker has (1 gpu, 1 GiB of memory, 2 threads; see"),
-        (&["--job-threads", "3"], "--job-threads is more than the worker has"),
-        (&["--token", "gpu=2"], "--token is more than the worker has"),
-        (&["--token", "disk=1"], "--token is more than the worker has"),
+        (
+            &["--memory", "2GiB"][..],
+            "--memory 2 GiB is more than the worker has (1 gpu, 1 GiB of memory, 2 threads); set",
+        ),
+        (&["--job-threads", "3"], "--job-threads 3 is more than the worker has"),
+        (&["--token", "gpu=2"], "--token gpu=2 is more than the worker has"),
+        (&["--token", "disk=1"], "; set worker.resources.disk"),
+        (&["--token", "memory=5"], ": neither memory nor threads is a token"),
+        (
+            &["--memory", "1GiB", "--on-out-of-memory", "grow:1:2GiB"],
+            "'grow:1:2GiB' for '--on-out-of-memory <RULE>': it must",
+        ),
     ] {
         let mut command = work.command(&["--config", &work.path("own.toml"), "--threads", "2", "--drain"]);
         let message = crate::support::run(command.args(arguments).args(["--", "true"])).failed(2);

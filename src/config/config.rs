@@ -191,7 +191,7 @@ mod tests {
             ),
             (
                 "[kinds.render]\non_out_of_memory = 'grow:1'",
-                "line 2: 'kinds.render.on_out_of_memory' is 'grow:1'; it must be retry, grow:FACTOR:SIZE such as",
+                "line 2: 'kinds.render.on_out_of_memory' is 'grow:1'; it must be retry, grow:FACTOR:SIZE (a factor above 1;",
             ),
             ("[kinds.render]\non_out_of_memory = 1", "line 2: 'kinds.render.on_out_of_memory' is 1; it must be retry,"),
             (

@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::job::MAX_MEMORY;
 
 use super::memory_size::MemorySize;
+use super::queue::is_name;
 use super::range_checks::refused_text;
 
 /// What happens to the jobs of a kind that run out of memory
@@ -31,7 +32,8 @@ pub enum OutOfMemory {
 }
 
 /// How a rule is written, for error messages.
-pub(super) const ALLOWED_RULE: &str = "retry, grow:FACTOR:SIZE such as grow:2:64GiB, or move:QUEUE";
+pub(super) const ALLOWED_RULE: &str = "retry, grow:FACTOR:SIZE (a factor above 1; a size up to 1 PiB in KiB, MiB, GiB or \
+                                       TiB) such as grow:2:64GiB, or move:QUEUE (a queue's name)";
 
 impl OutOfMemory {
     /// The invalid value, and what is allowed.
@@ -43,7 +45,7 @@ impl OutOfMemory {
             OutOfMemory::Grow { max, .. } if *max == 0 || *max > MAX_MEMORY => {
                 Err((format!("max {max}"), format!("a max of 1 to {MAX_MEMORY} bytes (1 PiB)")))
             }
-            OutOfMemory::MoveTo(queue) if queue.trim().is_empty() => {
+            OutOfMemory::MoveTo(queue) if !is_name(queue) => {
                 Err((format!("move to '{queue}'"), "the name of a queue".to_owned()))
             }
             _ => Ok(()),
@@ -91,7 +93,9 @@ mod tests {
             "grow:inf:1GiB",
             "grow:2:80 %",
             "grow:2:lots",
+            "grow:2:1025TiB",
             "move:",
+            "move: big",
             "dead",
         ] {
             assert_eq!(rule(text), None, "{text}");

@@ -29,7 +29,7 @@ impl Section for QueueConfig {
     }
 }
 
-fn is_name(name: &str) -> bool {
+pub(super) fn is_name(name: &str) -> bool {
     let is_trimmed = name.trim() == name; // SQL Server takes 'mail' and 'mail ' for equal
     !name.is_empty() && is_trimmed && name.encode_utf16().count() <= MAX_NAME_UNITS
 }

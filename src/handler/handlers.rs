@@ -349,7 +349,7 @@ impl Handlers {
         {
             context = context.time_limit(limit);
         }
-        handler.run(&context, self.stated(place, context.job().kind()), &tracing::Span::none()).outcome
+        handler.run(&context, &|| self.stated(place, context.job().kind()), &tracing::Span::none()).outcome
     }
 }
 

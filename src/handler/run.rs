@@ -25,7 +25,12 @@ pub(crate) struct RunResult {
 impl Handler {
     /// Runs the job of `context` in a span that is a child of `worker`. To OpenTelemetry, the span is a child of the
     /// one in which the job was enqueued.
-    pub(crate) fn run(&self, context: &Context, stated: Stated<'_>, worker: &tracing::Span) -> RunResult {
+    pub(crate) fn run<'s>(
+        &self,
+        context: &Context,
+        stated: &dyn Fn() -> Stated<'s>,
+        worker: &tracing::Span,
+    ) -> RunResult {
         let (job_id, attempt, kind) = (context.job().id(), context.attempt(), context.job().kind());
         // The span is entered instead of named as the parent. This thread may have a subscriber that does not know the
         // span, which would panic.
@@ -46,7 +51,12 @@ impl Handler {
     }
 
     /// Returns the outcome, and whether the code of the handler's error panicked.
-    fn outcome(&self, context: &Context, stated: Stated<'_>, result: Result<Output, BoxError>) -> (Outcome, bool) {
+    fn outcome<'s>(
+        &self,
+        context: &Context,
+        stated: &dyn Fn() -> Stated<'s>,
+        result: Result<Output, BoxError>,
+    ) -> (Outcome, bool) {
         let error = match result.and_then(Output::checked) {
             Ok(output) => return (output.into_outcome(), false),
             Err(error) => error,
@@ -67,13 +77,21 @@ impl Handler {
 }
 
 impl Handler {
-    fn failure(&self, error: &(dyn std::error::Error + 'static), stated: Stated<'_>, context: &Context) -> Outcome {
+    fn failure<'s>(
+        &self,
+        error: &(dyn std::error::Error + 'static),
+        stated: &dyn Fn() -> Stated<'s>,
+        context: &Context,
+    ) -> Outcome {
         let outcome = failure(error, &self.options.retry.unwrap_or_default(), context.attempt());
-        match (outcome, verdict(error), stated.on_out_of_memory) {
-            (Outcome::Retry { delay, error, .. }, Verdict::OutOfMemory, Some(rule)) => {
-                rule.outcome(context.job(), stated.needs, context.place().1, delay, error)
+        if !matches!(verdict(error), Verdict::OutOfMemory) {
+            return outcome;
+        }
+        match (outcome, stated()) {
+            (Outcome::Retry { delay, error, .. }, Stated { needs, on_out_of_memory: Some(rule) }) => {
+                rule.outcome(context.job(), needs, context.place().1, delay, error)
             }
-            (outcome, ..) => outcome,
+            (outcome, _) => outcome,
         }
     }
 }
@@ -148,7 +166,7 @@ mod tests {
             let expected = format!("the handler's error could not be shown: it panicked: {why}");
             assert!(matches!(&outcome, Outcome::Retry { error, .. } if *error == expected), "{outcome:?}");
             assert!(
-                handlers.get(0).run(&context(), Stated::default(), &tracing::Span::none()).panicked,
+                handlers.get(0).run(&context(), &Stated::default, &tracing::Span::none()).panicked,
                 "it counts as a panic"
             );
         }

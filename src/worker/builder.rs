@@ -165,6 +165,7 @@ impl WorkerBuilder {
     }
 
     /// What the worker has for jobs: threads; memory in bytes, unless it is unlimited; and tokens.
+    #[doc(hidden)]
     pub fn resources(&self) -> Needs {
         let threads =
             self.thread_pool.as_ref().map_or_else(|| own_threads(&self.config), |pool| pool.current_num_threads());

@@ -51,7 +51,7 @@ impl Workers {
                 "in use",
                 "limit",
             ],
-            &["since", "oldest since", "done", "failed", "lease", "done/s", "running"],
+            &["since", "oldest since", "done", "failed", "lease", "done/s", "running", "in use"],
             |worker: &WorkerRow| {
                 vec![
                     worker.queue.clone(),

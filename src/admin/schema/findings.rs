@@ -161,7 +161,6 @@ pub(crate) fn without_connection(error: Error) -> Vec<Finding> {
     failed(check, error, &[])
 }
 
-/// The findings if there is a connection, but the first call failed.
 /// Notes the jobs that workers have postponed for other workers. Only operators and monitors may read them.
 fn postponed(failures: Result<Failures, Error>) -> String {
     match failures {
@@ -180,6 +179,7 @@ fn postponed(failures: Result<Failures, Error>) -> String {
     }
 }
 
+/// The findings if there is a connection, but the first call failed.
 fn without_answer(error: Error) -> Vec<Finding> {
     let check = match &error {
         Error::PermissionDenied { .. } => Check::Permissions,

@@ -123,7 +123,9 @@ impl Resources {
     /// What jobs use of each resource, if one needs something. `threads` counts their threads.
     pub(super) fn in_use(&self, threads: impl Fn() -> usize) -> Option<Needs> {
         let amounts = self.ledger.lock().in_use()?;
-        let in_use = Needs::new().threads(saturated(threads())).memory(amounts[MEMORY_PLACE]);
+        let in_use = Needs::new().threads(saturated(threads()));
+        let has_limit = self.has.get(MEMORY).is_some();
+        let in_use = if has_limit { in_use.memory(amounts[MEMORY_PLACE]) } else { in_use };
         let tokens = self.tokens.iter().zip(&amounts[MEMORY_PLACE + 1..]);
         Some(tokens.fold(in_use, |in_use, (name, tokens)| in_use.token(name, saturated(*tokens))))
     }

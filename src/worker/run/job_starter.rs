@@ -204,8 +204,8 @@ impl JobStarter {
         let run = Some((held.registration().worker_id, started_at));
         let context = Context::new(job, cancellations, deadline, run, self.surroundings.clone());
         self.code.hooks.start(context.job());
-        let stated = self.code.handlers.stated(place, context.job().kind());
-        let RunResult { outcome, panicked, ended_at } = handler.run(&context, stated, &self.span);
+        let stated = || self.code.handlers.stated(place, context.job().kind());
+        let RunResult { outcome, panicked, ended_at } = handler.run(&context, &stated, &self.span);
         let cpu = cpu_clock::of_run(ended_at - started_at);
         drop((watched, permit, grant));
         let by_handler = context.was_finishing();

@@ -66,7 +66,8 @@ use anyhow::{Context as _, Result};
 use clap::Args;
 use readpast::crates::rayon::{ThreadPool, ThreadPoolBuilder};
 use readpast::{
-    BoxError, Config, Context, Handlers, Job, KindOptions, Needs, OutOfMemory, Outcome, Queue, StopHandle, Worker,
+    BoxError, Config, Context, Error, Handlers, Job, KindOptions, Needs, OutOfMemory, Outcome, Queue, StopHandle,
+    Worker,
 };
 use tempfile::TempDir;
 
@@ -76,7 +77,7 @@ use crate::interrupt::StopSignals;
 use crate::job_options::token;
 use crate::logs;
 use crate::output::Output;
-use crate::texts::{bytes, duration, first_line};
+use crate::texts::{bytes, duration, first_line, size};
 
 use exit_outcomes::{ExitOutcomes, ExitRule};
 use guard::Guard;
@@ -152,9 +153,9 @@ pub struct Work {
     /// How to limit it [default: by control groups, or if that is not possible, by watching]
     #[arg(long, value_name = "WAY", requires = "memory")]
     memory_by: Option<MemoryMeans>,
-    /// What happens to a job whose program exceeds its limit of memory: retry, grow:FACTOR:BYTES (more memory, up to this
-    /// many bytes) or move:QUEUE [default: as in the configuration file, or retry]
-    #[arg(long, value_name = "RULE", requires = "memory")]
+    /// What happens to a job whose program exceeds its limit of memory: retry, grow:FACTOR:SIZE (more memory, up to this
+    /// size) or move:QUEUE [default: as in the configuration file, or retry]
+    #[arg(long, value_name = "RULE", value_parser = out_of_memory, requires = "memory")]
     on_out_of_memory: Option<OutOfMemory>,
     #[command(flatten)]
     placement: Placement,
@@ -303,20 +304,29 @@ impl Work {
     }
 }
 
-/// Rejects flags with which no job could ever run, because the worker has less.
+/// Rejects flags that no job without needs of its own could be run with.
 fn check_fits(needs: Option<&Needs>, has: &Needs) -> Result<()> {
     for (name, number) in needs.into_iter().flat_map(Needs::iter) {
         let (flag, key, none) = match name {
-            "memory" => ("--memory", "worker.resources.memory", u64::MAX), // none: not limited
-            "threads" => ("--job-threads", "worker.threads", 0),
-            _ => ("--token", "worker.resources", 0),
+            // none: not limited
+            "memory" => (format!("--memory {}", size(number)), "worker.resources.memory".to_owned(), u64::MAX),
+            "threads" => (format!("--job-threads {number}"), "worker.threads".to_owned(), 0),
+            _ => (format!("--token {name}={number}"), format!("worker.resources.{name}"), 0),
         };
         if number > has.get(name).unwrap_or(none) {
-            let message = format!("{flag} is more than the worker has ({has}; see {key})");
+            let message = format!("{flag} is more than the worker has ({has}); set {key}");
             return Err(failure(Exit::Usage, message));
         }
     }
     Ok(())
+}
+
+/// Reads the rule of a job that runs out of memory.
+fn out_of_memory(text: &str) -> Result<OutOfMemory, String> {
+    text.parse().map_err(|error| match error {
+        Error::Config { allowed, .. } => format!("it must be {allowed}"),
+        error => error.to_string(),
+    })
 }
 
 /// The thread pool, which outlives the worker by a little.
