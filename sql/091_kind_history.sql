@@ -1,5 +1,5 @@
--- How the jobs of each kind ended and what they used, by the hour, for list_kinds. Workers report it (note_kinds). Rows
--- are kept for seven days (thin_history).
+-- How the jobs of each kind ended and what they used, by the hour in which workers reported it (note_kinds), for
+-- list_kinds. Rows are kept for seven days (thin_history).
 --
 -- The values of a measure are counted in buckets, which can be added up over workers, hours and kinds. Bucket 0 is for
 -- 0, and two buckets follow for each power of two: 2 for 1, 4 for 2, 5 for 3, 6 for 4 to 5, 7 for 6 to 7, 8 for 8 to
@@ -9,7 +9,7 @@ IF OBJECT_ID(N'[$(schema)].[kind_history]', N'U') IS NULL
     (
         queue_id int          NOT NULL,
         hour     datetime2(0) NOT NULL,  -- the start of the hour
-        -- '': without a kind; 'other kinds': over 50 in this hour (kinds have no spaces)
+        -- '': without a kind; ' other kinds': over 50 in this hour (no kind begins with a space)
         kind     varchar(64)  COLLATE Latin1_General_100_BIN2 NOT NULL,
         -- Run time in microseconds: 1 done, 2 failed and retried, 3 failed and dead. 4: CPU time in microseconds,
         -- 5: peak memory in bytes, of all runs for which they are known.

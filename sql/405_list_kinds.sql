@@ -1,7 +1,8 @@
 -- Lists the kinds of a queue: unfinished jobs by state, and what the workers have reported of the current hour and the
 -- @hours before it (kind_history): runs by how they ended, and what they used. The 50 kinds with the most jobs have a
--- row each; the others, and the jobs without a kind, have one together. Reads by NOLOCK, so it neither blocks nor is
--- blocked. Cheap at any depth: it reads at most @most jobs of each state, those that are claimed or due first.
+-- row each, the others have one together, and so have the jobs without a kind. Reads by NOLOCK: it neither blocks nor
+-- is blocked. It reads the rows of at most @most jobs of each state, those that are claimed or due first, and the rows
+-- of kind_history of these hours.
 --
 -- Result: kind (NULL: without a kind, or is_other), is_other (1: the other kinds together), is_partial (1: @most jobs
 -- of some state were read, so that there may be more unfinished jobs of any kind), ready, scheduled, waiting, claimed,
@@ -11,8 +12,8 @@
 -- largest value in it. NULL: nothing is known.
 CREATE OR ALTER PROCEDURE [$(schema)].[list_kinds]
     @queue nvarchar(129),
-    @hours int    = 1,     -- 1 to 168 (7 days, the retention)
-    @most  bigint = 10000  -- 1 or more
+    @hours int    = 1,    -- 1 to 168 (7 days, the retention)
+    @most  bigint = 1000  -- 1 or more
 AS
 SET NOCOUNT, XACT_ABORT ON;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @epoch datetime2(0) = '20000101', @since datetime2(0), @queue_id int,
@@ -34,9 +35,10 @@ IF @most IS NULL OR @most < 1
     EXEC [$(schema)].[refuse] N'most', @most, N'1 or more';
 SET @since = DATEADD(HOUR, DATEDIFF(HOUR, @epoch, @now) - @hours, @epoch);
 
--- Unfinished jobs have measure 10 and on: 10 ready, 11 scheduled, 12 claimed, 16 waiting.
+-- Unfinished jobs have measure 10 and on: 10 ready, 11 scheduled, 12 claimed, 16 waiting. Only kinds of adopted tables
+-- may begin with spaces, which workers leave out, too.
 INSERT @found (kind, measure, bucket, jobs, total, largest)
-SELECT ISNULL(j.kind, ''), j.measure, 0, COUNT_BIG(*), 0, 0
+SELECT ISNULL(LTRIM(j.kind), ''), j.measure, 0, COUNT_BIG(*), 0, 0
 FROM (SELECT r.kind, 10 AS measure
       FROM (SELECT TOP (@most) j.kind FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready))
             WHERE j.queue_id = @queue_id AND j.state = 0 AND j.alone = 0) AS r
@@ -57,26 +59,26 @@ FROM (SELECT r.kind, 10 AS measure
       SELECT w.kind, 16
       FROM (SELECT TOP (@most) j.kind FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_waiting))
             WHERE j.queue_id = @queue_id AND j.state = 6) AS w) AS j
-GROUP BY ISNULL(j.kind, ''), j.measure
+GROUP BY ISNULL(LTRIM(j.kind), ''), j.measure
 OPTION (MAXDOP 1);
 IF EXISTS (SELECT 1 FROM @found GROUP BY measure HAVING SUM(jobs) >= @most)
     SET @is_partial = 1;
 INSERT @found (kind, measure, bucket, jobs, total, largest)
 SELECT h.kind, h.measure, h.bucket, SUM(h.jobs), SUM(h.total), MAX(h.largest)
 FROM [$(schema)].[kind_history] AS h WITH (NOLOCK, FORCESEEK (kind_history_pk (queue_id, hour)))
-WHERE h.queue_id = @queue_id AND h.hour >= @since
+WHERE h.queue_id = @queue_id AND h.hour >= @since AND h.measure BETWEEN 1 AND 5
 GROUP BY h.kind, h.measure, h.bucket
 OPTION (MAXDOP 1);
 
 INSERT @named (kind)
 SELECT TOP (50) f.kind
 FROM @found AS f
-WHERE f.kind NOT IN ('', 'other kinds') AND f.measure NOT IN (4, 5)
+WHERE f.kind NOT IN ('', ' other kinds')
 GROUP BY f.kind
-ORDER BY SUM(f.jobs) DESC, f.kind;
+ORDER BY SUM(CASE WHEN f.measure IN (4, 5) THEN 0 ELSE f.jobs END) DESC, f.kind;
 INSERT @shown (kind, measure, bucket, jobs, total, largest)
 SELECT f.kind, f.measure, f.bucket, SUM(f.jobs), SUM(f.total), MAX(f.largest)
-FROM (SELECT CASE WHEN f.kind = '' OR n.kind IS NOT NULL THEN f.kind ELSE 'other kinds' END AS kind, f.measure,
+FROM (SELECT CASE WHEN f.kind = '' OR n.kind IS NOT NULL THEN f.kind ELSE ' other kinds' END AS kind, f.measure,
              f.bucket, f.jobs, f.total, f.largest
       FROM @found AS f
       LEFT JOIN @named AS n ON n.kind = f.kind) AS f
@@ -88,8 +90,8 @@ FROM @shown
 WHERE measure IN (1, 2, 3)
 GROUP BY kind, bucket;
 
-SELECT CASE WHEN m.kind NOT IN ('', 'other kinds') THEN m.kind END AS kind,
-       CAST(CASE WHEN m.kind = 'other kinds' THEN 1 ELSE 0 END AS bit) AS is_other, @is_partial AS is_partial,
+SELECT CASE WHEN m.kind NOT IN ('', ' other kinds') THEN m.kind END AS kind,
+       CAST(CASE WHEN m.kind = ' other kinds' THEN 1 ELSE 0 END AS bit) AS is_other, @is_partial AS is_partial,
        SUM(CASE WHEN m.measure = 10 THEN m.jobs ELSE 0 END) AS ready,
        SUM(CASE WHEN m.measure = 11 THEN m.jobs ELSE 0 END) AS scheduled,
        SUM(CASE WHEN m.measure = 16 THEN m.jobs ELSE 0 END) AS waiting,
@@ -98,7 +100,7 @@ SELECT CASE WHEN m.kind NOT IN ('', 'other kinds') THEN m.kind END AS kind,
        SUM(CASE WHEN m.measure = 1 THEN m.jobs ELSE 0 END) AS done,
        SUM(CASE WHEN m.measure = 2 THEN m.jobs ELSE 0 END) AS failed,
        SUM(CASE WHEN m.measure = 3 THEN m.jobs ELSE 0 END) AS died,
-       MAX(CASE WHEN m.measure = 0 THEN m.total / m.jobs END) AS run_mean_us,
+       MAX(CASE WHEN m.measure = 0 THEN m.total / NULLIF(m.jobs, 0) END) AS run_mean_us,
        MAX(CASE WHEN m.measure = 0 THEN m.p95 END) AS run_p95_us,
        MAX(CASE WHEN m.measure = 4 THEN m.total END) AS cpu_us,
        MAX(CASE WHEN m.measure = 4 THEN m.p50 END) AS cpu_p50_us,
@@ -116,6 +118,6 @@ FROM (SELECT b.kind, b.measure, SUM(b.jobs) AS jobs, SUM(b.total) AS total, MAX(
             FROM @shown) AS b
       GROUP BY b.kind, b.measure) AS m
 GROUP BY m.kind
-ORDER BY CASE WHEN m.kind = 'other kinds' THEN 1 ELSE 0 END, m.kind
+ORDER BY CASE WHEN m.kind = ' other kinds' THEN 1 ELSE 0 END, m.kind
 OPTION (MAXDOP 1);
 GO

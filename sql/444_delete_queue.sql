@@ -201,7 +201,7 @@ BEGIN
     DELETE TOP (@max) FROM [$(schema)].[history] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK) WHERE queue_id = @queue_id
         OPTION (MAXDOP 1);
     SET @rest = @rest + @@ROWCOUNT;
-    DELETE TOP (@max) FROM [$(schema)].[kind_history] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
+    DELETE TOP (4000) FROM [$(schema)].[kind_history] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
     WHERE queue_id = @queue_id
     OPTION (MAXDOP 1);
     SET @rest = @rest + @@ROWCOUNT;

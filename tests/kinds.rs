@@ -194,6 +194,8 @@ async fn a_job_of_an_unknown_kind_has_its_time_however_long_ago_it_was_enqueued(
     let at_once = changed(soon(), |worker| worker.unknown_kind_keep = Duration::ZERO);
     let hasty = Worker::builder(&fixture.queue, handlers()).config(&at_once).start().await.unwrap();
     assert_eq!(hasty.drain().await.unwrap().stats.dead, 1);
+    let kinds = fixture.queue.admin().kinds(Duration::from_secs(3600)).await.unwrap();
+    assert_eq!(kinds, [], "a job that has not run counts as no run of its kind");
     assert_eq!(fixture.queue.admin().change(&JobChange::Requeue, JobState::Dead).await.unwrap().changed, 1);
     fixture.queue.enqueue_many(&of_kind("new", 1)).await.unwrap();
     let long_ago =

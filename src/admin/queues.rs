@@ -128,8 +128,9 @@ impl Admin<'_> {
 
     /// Returns the kinds of the queue's jobs: the unfinished jobs, and the runs that ended in the last `span` and what
     /// they used. Jobs without a kind have a row, and the 50 kinds with the most jobs; the others share one. The span is
-    /// rounded up to full hours, of which the first and the current one count in full; counts are kept for seven days.
-    /// At most 10,000 jobs of each state are read ([`KindRow::is_partial`]). Reads without locks.
+    /// rounded up to full hours, of which the first and the current one count in full; runs belong to the hour in which
+    /// they were reported, and counts are kept for seven days. At most 1,000 jobs of each state are read
+    /// ([`KindRow::is_partial`]). Reads without locks.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {

@@ -18,8 +18,9 @@ const MOST_HOURS: u64 = 7 * 24;
 /// The jobs of one kind in a queue: how many are unfinished, how their runs ended, and what these used.
 ///
 /// Workers report ended runs about once a minute and when they stop. A worker that is killed, or an error of the report,
-/// loses up to a minute of them; nothing counts twice. Run times are those of the runs in `done`, `failed` and `died`;
-/// CPU times and peak memory are those of all runs for which they are known
+/// loses up to a minute of them; so may one that stops together with many others. Nothing counts twice. Jobs that ended
+/// without a run are not counted, such as those of a kind without a handler. Run times are those of the runs in `done`,
+/// `failed` and `died`; CPU times and peak memory are those of all runs for which they are known
 /// ([`Usage`](crate::Usage)). A percentile is accurate to half a power of two: it is the largest value of a group of
 /// similar ones, and at most half larger than the exact percentile.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -19,9 +19,10 @@ use crate::worker::state::{RunEnd, WorkerState};
 use super::finish_tries::{FinishRefusals, FinishTries};
 use super::notes_writer::{NOTES_BATCH, write_next};
 
-/// A job that has run, and the outcome to report to SQL Server.
+/// A job that has run, and the outcome to report to SQL Server. Or one that has not, but is over or postponed.
 pub(in crate::worker) struct Ran {
     pub(in crate::worker) finish: Finish,
+    pub(in crate::worker) has_run: bool,
     /// When the job was enqueued, by the local clock.
     pub(in crate::worker) enqueued_at: Instant,
     /// Whether the job's handler has called [`finish_in`](crate::transaction::finish_in()), in a transaction that may
@@ -119,10 +120,10 @@ impl Confirmations {
     fn count(&self, registration: &Registration, jobs: &[Ran], results: &[(JobId, FinishResult)]) {
         let results: HashMap<JobId, FinishResult> = results.iter().copied().collect();
         let WorkerState { tally, metrics, .. } = &*self.state;
-        let mut kinds = self.state.kinds.counts();
+        let mut runs = Vec::with_capacity(jobs.len());
         let now = Instant::now();
         let mut lost = 0;
-        for Ran { finish, enqueued_at, .. } in jobs {
+        for Ran { finish, has_run, enqueued_at, .. } in jobs {
             let result = results.get(&finish.job_id);
             if result == Some(&FinishResult::Lost) {
                 tracing::debug!(job_id = %finish.job_id, fence = %finish.fence, "a finish came too late");
@@ -176,9 +177,11 @@ impl Confirmations {
                     Some(RunEnd::Died)
                 }
             };
-            kinds.add(kind, end, finish.run, finish.usage);
+            if *has_run {
+                runs.push((kind, end, finish.run, finish.usage));
+            }
         }
-        drop(kinds);
+        self.state.kinds.add(runs);
         metrics.finished(jobs.len() - lost);
         self.count_lost(lost);
     }

@@ -32,13 +32,12 @@ pub(in crate::worker) async fn keep_noting_kinds(state: Arc<WorkerState>) {
 ///
 /// The list that was sent is lost. The others are sent the next time.
 pub(in crate::worker) async fn note_kinds(state: &WorkerState, session: &mut Session) -> Result<(), Error> {
-    let mut unsent = state.kinds.unsent().await;
-    if !unsent.is_empty() {
+    if state.kinds.has_unsent() {
         session.ensure_connected().await?;
     }
-    while let Some(counts) = unsent.pop() {
+    while let Some(counts) = state.kinds.take_unsent() {
         if !session.note_kinds(&state.queue, &counts).await? {
-            unsent.push(counts);
+            state.kinds.put_back(counts);
             break;
         }
     }

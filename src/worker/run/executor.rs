@@ -130,6 +130,7 @@ impl Executor {
                 let finish = Finish { job_id, fence, attempt, kind: None, outcome, run, usage };
                 Ended::Ran(Ran {
                     finish,
+                    has_run: false,
                     enqueued_at: Instant::now(),
                     by_handler: false,
                     frees_turn: false,

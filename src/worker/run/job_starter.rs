@@ -248,7 +248,7 @@ impl JobStarter {
         held.ended(output_bytes, finish.outcome.error_bytes());
         let frees_turn = in_group && next.is_none();
         let run = behind.as_ref().map(|behind| behind.run.clone());
-        self.finisher.send(Ended::Ran(Ran { finish, enqueued_at, by_handler, frees_turn, run, held }));
+        self.finisher.send(Ended::Ran(Ran { finish, has_run: true, enqueued_at, by_handler, frees_turn, run, held }));
         match next {
             // Behind the other jobs that wait for a thread.
             Some((job, held)) => self.wait_for_thread(Claimed::new(job, held, claimed_at, behind)),
@@ -325,7 +325,8 @@ impl JobStarter {
         held.ended(0, outcome.error_bytes());
         let (run, usage) = (Duration::ZERO, Usage::default());
         let finish = Finish { job_id, fence, attempt, kind, outcome, run, usage };
-        let ran = Ran { finish, enqueued_at: claimed_at, by_handler: false, frees_turn, run: group_run, held };
+        let (has_run, by_handler, enqueued_at) = (false, false, claimed_at);
+        let ran = Ran { finish, has_run, enqueued_at, by_handler, frees_turn, run: group_run, held };
         self.finisher.send(Ended::Ran(ran));
         behind.into_iter().for_each(|behind| self.give_back_run(*behind));
     }

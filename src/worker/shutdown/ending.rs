@@ -14,6 +14,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use tokio::task::{AbortHandle, JoinError, JoinSet};
+use tokio::time::Instant;
 
 use crate::connection::Session;
 use crate::error::Error;
@@ -40,6 +41,9 @@ const UNREGISTER_GRACE: Duration = Duration::from_secs(1);
 
 /// How long writing the jobs' last notes may take. Part of [`GIVE_BACK_GRACE`].
 const NOTES_GRACE: Duration = Duration::from_millis(500);
+
+/// How long reporting the counts by kind may take. Part of [`GIVE_BACK_GRACE`], but nothing is released later for it.
+const KINDS_GRACE: Duration = Duration::from_millis(500);
 
 /// How long a release waits for the lock of a job's row: a list of 1,000 jobs with one locked row takes eleven such
 /// waits.
@@ -147,15 +151,10 @@ impl Ending<'_> {
             if !in_order {
                 give_back_unknown_jobs(state, &mut session, &registration).await?;
             }
-            // Twice, because some of the last report may be left.
-            for _ in 0..2 {
-                if let Err(error) = note_kinds(state, &mut session).await {
-                    tracing::debug!(%error, "could not report the counts by kind");
-                }
-            }
             Ok::<(), Error>(())
         };
-        match tokio::time::timeout(GIVE_BACK_GRACE - UNREGISTER_GRACE, released).await {
+        let until = Instant::now() + GIVE_BACK_GRACE - UNREGISTER_GRACE;
+        match tokio::time::timeout_at(until, released).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
                 tracing::warn!(%error, "the worker could not release its jobs; they return to the queue when its lease expires")
@@ -164,6 +163,7 @@ impl Ending<'_> {
                 "the worker could not release its jobs in time; they return to the queue when its lease expires"
             ),
         }
+        note_last_kinds(state, &mut session, until.min(Instant::now() + KINDS_GRACE)).await;
         match tokio::time::timeout(UNREGISTER_GRACE, unregister(state, &mut session, &registration)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::warn!(%error, "the worker could not unregister; its lease will expire"),
@@ -284,6 +284,27 @@ async fn give_back_unknown_jobs(
         tracing::info!(released, "released the jobs of a claim that was abandoned at the shutdown deadline");
     }
     Ok(())
+}
+
+/// Reports the last counts by kind.
+async fn note_last_kinds(state: &WorkerState, session: &mut Session, until: Instant) {
+    let (mut pauses, mut failed) = (pauses(), None);
+    let noted = async {
+        while state.kinds.has_unsent() {
+            if let Err(error) = note_kinds(state, session).await {
+                failed = Some(error);
+            }
+            // Counts may be left: other workers were busy, or these came after an earlier report that was left.
+            if state.kinds.has_unsent() {
+                tokio::time::sleep(pauses.next()).await;
+            }
+        }
+    };
+    let in_time = tokio::time::timeout_at(until, noted).await.is_ok();
+    if !in_time || failed.is_some() {
+        let error = failed.map(tracing::field::display);
+        tracing::debug!(in_time, error, "could not report all counts by kind");
+    }
 }
 
 async fn unregister(state: &WorkerState, session: &mut Session, registration: &Registration) -> Result<(), Error> {
