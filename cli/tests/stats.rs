@@ -75,14 +75,14 @@ async fn the_kinds_of_a_queue_as_a_table_and_as_json() {
     });
     Worker::builder(&queue, handlers).start().await.unwrap().drain().await.unwrap();
     queue.enqueue(&scan).await.unwrap();
-    let table = fixture.run(&["stats", "work", "--kinds"]).ok();
+    let table = fixture.run(&["stats", "work", "--by-kind"]).ok();
     let lines: Vec<String> = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
     assert!(lines[0].starts_with("KIND READY") && lines[1].starts_with("(none) 0"), "{table}");
     assert!(lines[2].starts_with("scan 1 0 0 0 1 0 0 "), "{table}");
     assert!(lines[2].ends_with(" 1m 30s 1m 30s 1m 30s 1m 30s 1.5 GiB 1.5 GiB 1.5 GiB"), "{table}");
     let rows = queue.admin().kinds(Duration::from_secs(1)).await.unwrap();
     let json = serde_json::to_value(&rows).unwrap();
-    assert_eq!(serde_json::Value::from(fixture.run(&["stats", "work", "--kinds", "--json"]).json()), json);
+    assert_eq!(serde_json::Value::from(fixture.run(&["stats", "work", "--by-kind", "--json"]).json()), json);
     assert_eq!((&json[1]["cpu_s"], &json[1]["peak_memory_p95_bytes"]), (&90.0.into(), &(3_u64 << 29).into()));
-    assert!(fixture.run(&["stats", "--kinds"]).failed(2).contains("<QUEUE>"));
+    assert!(fixture.run(&["stats", "--by-kind"]).failed(2).contains("<QUEUE>"));
 }

@@ -1,4 +1,4 @@
-//! A queue: charts and kinds over an hour, a day or a week, why jobs died, settings.
+//! A queue: charts over an hour, a day or a week, kinds over a day at most, why jobs died, settings.
 
 use askama::Template;
 use axum::extract::State;
@@ -239,7 +239,8 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
     // Read again, to include the latest action.
     let mut stats = queue.admin().stats(Some(MOST)).await?;
     let history = queue.admin().history(span.length()).await?;
-    let kinds = queue.admin().kinds(span.length()).await?;
+    // No longer: the page refreshes itself, and a week of many kinds is many rows.
+    let kinds = queue.admin().kinds(span.length().min(Span::Day.length())).await?;
     let failures = queue.admin().failures(FAILURES).await?;
     let waiting = queue.admin().failures_to_retry(WAITING).await?;
     let counts = app.readings.complete(&mut stats);
