@@ -71,7 +71,7 @@ IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[FifoQueue] AS t WITH (NOLOCK, IND
             FROM [dbo].[FifoQueue] AS t WITH (NOLOCK, INDEX (1))) AS r
 -- 406_backlog.sql
             FROM [dbo].[FifoQueue] AS t WITH (NOLOCK, INDEX (1))) AS c)
-              FROM [dbo].[FifoQueue] AS t WITH (NOLOCK, INDEX (1))) AS c
+        FROM [dbo].[FifoQueue] AS t WITH (NOLOCK, INDEX (1))
 -- 430_requeue.sql
 -- 440_purge.sql
     THROW 58003, N'the queue is the table dbo.FifoQueue; cancel its jobs, or delete its rows', 1;

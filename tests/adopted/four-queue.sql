@@ -186,8 +186,8 @@ IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[four_queue] AS t WITH (NOLOCK, IN
 -- 406_backlog.sql
             FROM [dbo].[four_queue] AS t WITH (NOLOCK, INDEX ([readpast_ready])) WHERE [in_process] = 0 AND [scheduled_start_date] <= CAST(SYSDATETIME() AS datetime) AND [attempts] < 3
         AND NOT EXISTS (SELECT 1 FROM [four].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_reputation] = t.[reputation])) AS c)
-              FROM [dbo].[four_queue] AS t WITH (NOLOCK, INDEX ([readpast_ready])) WHERE [in_process] = 0 AND [scheduled_start_date] <= CAST(SYSDATETIME() AS datetime) AND [attempts] < 3
-        AND NOT EXISTS (SELECT 1 FROM [four].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_reputation] = t.[reputation])) AS c
+        FROM [dbo].[four_queue] AS t WITH (NOLOCK, INDEX ([readpast_ready])) WHERE [in_process] = 0 AND [scheduled_start_date] <= CAST(SYSDATETIME() AS datetime) AND [attempts] < 3
+        AND NOT EXISTS (SELECT 1 FROM [four].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_reputation] = t.[reputation])
 -- 429_note_requeued.sql
 -- For requeue, in its transaction: marks the rows of requeued jobs in [dbo].[four_queue] as a claim does. If the server
     SET [in_process] = 1,

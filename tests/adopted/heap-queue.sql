@@ -64,7 +64,7 @@ IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[HeapQueue] AS t WITH (NOLOCK))
             FROM [dbo].[HeapQueue] AS t WITH (NOLOCK)) AS r
 -- 406_backlog.sql
             FROM [dbo].[HeapQueue] AS t WITH (NOLOCK)) AS c)
-              FROM [dbo].[HeapQueue] AS t WITH (NOLOCK)) AS c
+        FROM [dbo].[HeapQueue] AS t WITH (NOLOCK)
 -- 430_requeue.sql
 -- 440_purge.sql
     THROW 58003, N'the queue is the table dbo.HeapQueue; cancel its jobs, or delete its rows', 1;

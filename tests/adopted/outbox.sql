@@ -138,9 +138,9 @@ IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[Outbox] AS t WITH (NOLOCK, INDEX 
 -- 406_backlog.sql
             FROM [dbo].[Outbox] AS t WITH (NOLOCK, INDEX ([outbox_unprocessed])) WHERE [processed_at] IS NULL
         AND NOT EXISTS (SELECT 1 FROM [outbox].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_id] = t.[id])) AS c)
-        FROM (SELECT TOP (1000) CAST(LEFT([type], 64) AS varchar(64)) COLLATE Latin1_General_100_BIN2 AS kind
-              FROM [dbo].[Outbox] AS t WITH (NOLOCK, INDEX ([outbox_unprocessed])) WHERE [processed_at] IS NULL
-        AND NOT EXISTS (SELECT 1 FROM [outbox].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_id] = t.[id])) AS c
+        SELECT TOP (1000) 4, 0, CAST(LEFT([type], 64) AS varchar(64)) COLLATE Latin1_General_100_BIN2, 1
+        FROM [dbo].[Outbox] AS t WITH (NOLOCK, INDEX ([outbox_unprocessed])) WHERE [processed_at] IS NULL
+        AND NOT EXISTS (SELECT 1 FROM [outbox].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_id] = t.[id])
 -- 429_note_requeued.sql
 -- For requeue, in its transaction: marks the rows of requeued jobs in [dbo].[Outbox] as a claim does. If the server
     SET [processed_at] = '9999-12-31T00:00:00'

@@ -71,7 +71,7 @@ IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[PendingQueue] AS t WITH (NOLOCK, 
             FROM [dbo].[PendingQueue] AS t WITH (NOLOCK, INDEX (1)) WHERE [DueTime] < CAST(GETUTCDATE() AS datetime)) AS r
 -- 406_backlog.sql
             FROM [dbo].[PendingQueue] AS t WITH (NOLOCK, INDEX (1)) WHERE [DueTime] < CAST(GETUTCDATE() AS datetime)) AS c)
-              FROM [dbo].[PendingQueue] AS t WITH (NOLOCK, INDEX (1)) WHERE [DueTime] < CAST(GETUTCDATE() AS datetime)) AS c
+        FROM [dbo].[PendingQueue] AS t WITH (NOLOCK, INDEX (1)) WHERE [DueTime] < CAST(GETUTCDATE() AS datetime)
 -- 430_requeue.sql
 -- 440_purge.sql
     THROW 58003, N'the queue is the table dbo.PendingQueue; cancel its jobs, or delete its rows', 1;

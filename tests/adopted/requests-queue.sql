@@ -83,7 +83,7 @@ IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[RequestsQueue] AS t WITH (NOLOCK)
             FROM [dbo].[RequestsQueue] AS t WITH (NOLOCK)) AS r
 -- 406_backlog.sql
             FROM [dbo].[RequestsQueue] AS t WITH (NOLOCK)) AS c)
-              FROM [dbo].[RequestsQueue] AS t WITH (NOLOCK)) AS c
+        FROM [dbo].[RequestsQueue] AS t WITH (NOLOCK)
 -- 430_requeue.sql
 IF @tried_again > 0
     SELECT @tried_again AS requeued;

@@ -532,11 +532,9 @@ IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[SimpleQueue] AS t WITH (NOLOCK, I
         AND NOT EXISTS (SELECT 1 FROM [simple_queue].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_Id] = t.[Id])) AS c)
     IF @theirs > 0
         INSERT @parts (part, is_long, kind, jobs)
-        SELECT 4, 0, c.kind, COUNT_BIG(*)
-        FROM (SELECT TOP (1000) CAST(NULL AS varchar(64)) COLLATE Latin1_General_100_BIN2 AS kind
-              FROM [dbo].[SimpleQueue] AS t WITH (NOLOCK, INDEX ([IX_SIMPLEQUEUE_POP])) WHERE [ProcessingStartedAt] IS NULL
-        AND NOT EXISTS (SELECT 1 FROM [simple_queue].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_Id] = t.[Id])) AS c
-        GROUP BY c.kind
+        SELECT TOP (1000) 4, 0, CAST(NULL AS varchar(64)) COLLATE Latin1_General_100_BIN2, 1
+        FROM [dbo].[SimpleQueue] AS t WITH (NOLOCK, INDEX ([IX_SIMPLEQUEUE_POP])) WHERE [ProcessingStartedAt] IS NULL
+        AND NOT EXISTS (SELECT 1 FROM [simple_queue].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_Id] = t.[Id])
 -- 429_note_requeued.sql
 -- For requeue, in its transaction: marks the rows of requeued jobs in [dbo].[SimpleQueue] as a claim does. If the server
 -- rejects a row, its job stays dead (state 4), and its error says so. An adopted table has no batches or groups, which

@@ -108,7 +108,7 @@ IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[Queue] AS t WITH (NOLOCK, INDEX (
             FROM [dbo].[Queue] AS t WITH (NOLOCK, INDEX ([readpast_ready])) WHERE [Status] = 1
 -- 406_backlog.sql
             FROM [dbo].[Queue] AS t WITH (NOLOCK, INDEX ([readpast_ready])) WHERE [Status] = 1
-              FROM [dbo].[Queue] AS t WITH (NOLOCK, INDEX ([readpast_ready])) WHERE [Status] = 1
+        FROM [dbo].[Queue] AS t WITH (NOLOCK, INDEX ([readpast_ready])) WHERE [Status] = 1
 -- 429_note_requeued.sql
 -- For requeue, in its transaction: marks the rows of requeued jobs in [dbo].[Queue] as a claim does. If the server
     SET [Status] = 2
