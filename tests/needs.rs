@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use readpast::admin::{ClaimOrder, CompletionPolicy, Delivery, JobChange, JobState, QueueOptions, Rate, Schedule};
+use readpast::config::{MemorySize, WorkerConfig};
 use readpast::transaction::enqueue_in;
 use readpast::{BoxError, Context, Error, Handlers, Job, Needs, NewBatch, NewJob, Output, Worker};
 use serde_json::json;
 
-use crate::support::{Fixture, Session, WorkerSession, literal, number, text};
+use crate::support::{Fixture, Session, WorkerSession, changed, literal, number, text};
 
 const REFUSED: u32 = 58_003;
 
@@ -17,6 +18,15 @@ const NO_OBJECT: &str = "it must be a JSON object of up to 1000 characters, whic
 
 fn needs() -> Needs {
     Needs::new().memory(3 << 30).threads(4).token("gpu", 1)
+}
+
+/// A worker that has what `needs` says.
+fn with_resources() -> WorkerConfig {
+    changed(WorkerConfig::default(), |worker| {
+        worker.threads = 4;
+        worker.resources.memory = MemorySize::Bytes(3 << 30);
+        worker.resources.tokens = [("gpu".to_owned(), 1)].into();
+    })
 }
 
 /// What the handler of each job saw: its text and its needs, by text.
@@ -27,7 +37,7 @@ async fn handled(fixture: &Fixture) -> Vec<(String, Option<Needs>)> {
         of_handler.lock().unwrap().push((job.text()?.into_owned(), job.needs().cloned()));
         Ok(())
     });
-    let worker = Worker::builder(&fixture.queue, handlers).start().await.unwrap();
+    let worker = Worker::builder(&fixture.queue, handlers).config(&with_resources()).start().await.unwrap();
     worker.drain().await.unwrap();
     let mut seen = seen.lock().unwrap().clone();
     seen.sort_by(|one, other| one.0.cmp(&other.0));
@@ -104,7 +114,8 @@ async fn follow_ups_have_needs_of_their_own() {
         let with = NewJob::text("with").needs(Needs::new().memory(1));
         Ok(Output::default().enqueue("work", NewJob::text("without")).enqueue("work", with))
     });
-    Worker::builder(&fixture.queue, handlers).start().await.unwrap().drain().await.unwrap();
+    let worker = Worker::builder(&fixture.queue, handlers).config(&with_resources()).start().await.unwrap();
+    worker.drain().await.unwrap();
     let mut seen = seen.lock().unwrap().clone();
     seen.sort_by(|one, other| one.0.cmp(&other.0));
     let expected = [
@@ -288,7 +299,8 @@ async fn what_is_no_object_of_integers_is_refused_in_t_sql() {
     assert_eq!(jobs(&mut session).await, 4 * 4);
     drop(session);
     // All of it can be read.
-    assert_eq!(handled(&fixture).await.len(), 4 * 4);
+    let page = fixture.queue.admin().list(&JobState::Ready.into(), None, 100).await.unwrap();
+    assert_eq!(page.jobs.iter().filter(|job| job.needs.is_some()).count(), 4 * 4);
     fixture.remove().await;
 }
 
