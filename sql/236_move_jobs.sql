@@ -15,7 +15,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[move_jobs]
 AS
 SET NOCOUNT, XACT_ABORT ON;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @to_id int, @delivery varchar(13), @why nvarchar(100),
-    @job_id bigint, @key nvarchar(256), @last nvarchar(256), @links int;
+    @job_id bigint, @key nvarchar(256), @last nvarchar(256), @links int, @taken int;
 DECLARE @keyed TABLE (dedup_key nvarchar(256) COLLATE Latin1_General_100_BIN2 NOT NULL PRIMARY KEY CLUSTERED,
     job_id bigint NOT NULL);
 DECLARE @moved TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, in_turn bit NULL,
@@ -65,9 +65,11 @@ BEGIN
     IF @job_id IS NULL
         BREAK;
     SET @last = @key;
-    IF EXISTS (SELECT 1
-               FROM [$(schema)].[jobs] WITH (NOLOCK, FORCESEEK (jobs_dedup (queue_id, dedup_key)))
-               WHERE queue_id = @to_id AND dedup_key = @key AND dedup_key IS NOT NULL AND ended = 0)
+    SELECT @taken = (SELECT TOP (1) 1
+                     FROM [$(schema)].[jobs] WITH (NOLOCK, FORCESEEK (jobs_dedup (queue_id, dedup_key)))
+                     WHERE queue_id = @to_id AND dedup_key = @key AND dedup_key IS NOT NULL AND ended = 0)
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
+    IF @taken = 1
         CONTINUE;
     SET XACT_ABORT OFF;
     BEGIN TRY

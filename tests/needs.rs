@@ -300,7 +300,7 @@ async fn what_is_no_object_of_integers_is_refused_in_t_sql() {
     drop(session);
     // All of it can be read.
     let page = fixture.queue.admin().list(&JobState::Ready.into(), None, 100).await.unwrap();
-    assert_eq!(page.jobs.iter().filter(|job| job.needs.is_some()).count(), 4 * 4);
+    assert_eq!(page.jobs.len(), 4 * 4);
     fixture.remove().await;
 }
 

@@ -231,9 +231,10 @@ impl Demand {
     ) -> usize {
         let ahead = self.ahead(now, in_flight, at);
         let low_water = self.low_water(ahead);
-        // Jobs behind others of their run fill no thread, and leave room for jobs that do.
+        // Jobs behind others of their run fill no thread, and leave room for jobs that do. (Jobs start between the two
+        // readings.)
         let startable = in_flight.startable();
-        let unstarted = startable + (in_flight.unstarted() - startable).min(ahead / 2);
+        let unstarted = startable + in_flight.unstarted().saturating_sub(startable).min(ahead / 2);
         in_flight.set_low_water(low_water, to_fill > 0);
         if unstarted > low_water.max(ahead / 2) && startable >= to_fill {
             return 0;
