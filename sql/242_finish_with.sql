@@ -208,11 +208,12 @@ BEGIN
     WHERE q.queue_id = @queue_id;
     IF @@ROWCOUNT > 0 AND EXISTS (SELECT 1 FROM @jobs WHERE outcome IN (1, 2))
     BEGIN
-        SET @job_id = (SELECT MIN(f.job_id)
-                       FROM @jobs AS f
-                       INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_pk (job_id)))
-                           ON j.job_id = f.job_id
-                       WHERE f.outcome IN (1, 2) AND j.queue_id = @next_id);
+        SELECT @job_id = (SELECT MIN(f.job_id)
+                          FROM @jobs AS f
+                          INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_pk (job_id)))
+                              ON j.job_id = f.job_id
+                          WHERE f.outcome IN (1, 2) AND j.queue_id = @next_id)
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
         IF @job_id IS NOT NULL
             EXEC [$(schema)].[wake_moved] @next, @job_id;
     END;

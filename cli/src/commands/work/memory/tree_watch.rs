@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-use super::process_tree::{Running, tree};
+use super::process_tree::{Running, resident, tree};
 
 /// How often to look.
 const LOOK: Duration = Duration::from_millis(100);
@@ -129,12 +129,17 @@ impl WatchedTree {
     ///
     /// If the program may use more.
     pub fn set_limit(&self, limit: u64) -> io::Result<()> {
-        self.with(|watched| match limit < watched.limit && watched.peak > limit {
-            true => Err(io::ErrorKind::ResourceBusy.into()),
-            false => {
-                watched.limit = limit;
-                Ok(())
+        let program = self.group.as_raw_pid();
+        self.with(|watched| {
+            if limit < watched.limit {
+                // It may have grown since the last look.
+                watched.peak = watched.peak.max(resident(program));
+                if watched.peak > limit {
+                    return Err(io::ErrorKind::ResourceBusy.into());
+                }
             }
+            watched.limit = limit;
+            Ok(())
         })
     }
 
