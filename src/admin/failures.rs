@@ -70,9 +70,7 @@ impl FailureGroup {
         let parts = self.pattern.split([GAP, '\r', '\n']).map(str::trim);
         parts.max_by_key(|part| part.chars().count()).unwrap_or_default()
     }
-}
 
-impl FailureGroup {
     /// Whether the workers that claimed these jobs could not run them: they have no handler for the kind, or less than the
     /// jobs need. Such a worker postpones a job so that another one can claim it, for a day
     /// (`worker.unknown_kind_keep_ms`); then the job is dead. Whether another worker can run the job is not known.

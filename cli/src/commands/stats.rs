@@ -80,9 +80,10 @@ impl Stats {
             self.read(&queue).await?.print(output)?;
             return Ok(Exit::Ok);
         };
+        let every = if self.by_kind { every.max(KINDS_AT_MOST_EVERY) } else { every };
         let mut stop = StopSignals::watch()?;
         tokio::select! {
-            watched = self.watch(common, output, if self.by_kind { every.max(KINDS_AT_MOST_EVERY) } else { every }) => watched.map(|()| Exit::Ok),
+            watched = self.watch(common, output, every) => watched.map(|()| Exit::Ok),
             () = stop.next() => Ok(Exit::Ok),
         }
     }

@@ -42,7 +42,8 @@ pub enum Check {
     SetOptions,
     /// The database is not read-only.
     ReadOnly,
-    /// The queue exists. For operators and monitors, the note also has waiting jobs that no worker runs.
+    /// The queue exists. For operators and monitors, the note also has jobs that workers have postponed
+    /// for other workers.
     Queue,
     /// Whether READ_COMMITTED_SNAPSHOT is on. This is only information, and never fails.
     RowVersions,

@@ -52,9 +52,10 @@ pub struct WorkerRow {
     pub done_per_s: Option<f64>,
     /// Failed attempts per second, between the last two heartbeats.
     pub failed_per_s: Option<f64>,
-    /// The worker's bottleneck: `idle`, `claim`, `busy`, `finish`, `queue_limit`, `resources` or `memory` ([`Bottleneck`](crate::Bottleneck)).
+    /// The worker's bottleneck: `idle`, `claim`, `busy`, `finish`, `queue_limit`, `resources` or `memory`
+    /// ([`Bottleneck`](crate::Bottleneck)).
     pub limited_by: Option<String>,
-    /// What the worker has for jobs: threads, memory in bytes, tokens. `None`: a worker of an earlier release.
+    /// What the worker has for jobs: threads, memory in bytes, tokens. `None`: the worker did not say.
     pub resources: Option<Needs>,
     /// What jobs use of it. `None`: no job needs more than its thread.
     pub in_use: Option<Needs>,

@@ -61,9 +61,7 @@ const MEMORY_PLACE: usize = 0;
 
 /// The resources of a worker.
 pub(in crate::worker) struct Resources {
-    /// What there is of each, for messages.
-    has: Needs,
-    /// The same by places of the ledger.
+    /// What the worker has of each, by places of the ledger; of memory without a limit `u64::MAX`.
     amounts: Vec<u64>,
     /// The tokens, in the order of the ledger.
     tokens: Vec<String>,
@@ -88,13 +86,12 @@ pub(in crate::worker) struct Resources {
 impl Resources {
     /// Creates the resources of a worker that runs on `pool` and has this many handlers.
     pub(in crate::worker) fn new(state: &WorkerState, pool: &Arc<FairPool>, handlers: usize) -> Resources {
-        let (config, has) = (&state.config.resources, state.resources.clone());
-        let limit = has.get(MEMORY).unwrap_or(u64::MAX);
+        let config = &state.config.resources;
+        let limit = state.resources.get(MEMORY).unwrap_or(u64::MAX);
         let tokens = config.tokens.values().map(|tokens| u64::from(*tokens));
         let amounts: Vec<u64> = std::iter::once(limit).chain(tokens).collect();
         let ledger = Ledger::new(amounts.clone(), pool.threads(), handlers, config.reserve_after, Instant::now());
         Resources {
-            has,
             amounts,
             tokens: config.tokens.keys().cloned().collect(),
             pool: pool.clone(),
@@ -115,16 +112,11 @@ impl Resources {
         let _ = self.member.set(member);
     }
 
-    /// What there is of each resource.
-    pub(super) fn has(&self) -> &Needs {
-        &self.has
-    }
-
     /// What jobs use of each resource, if one needs something. `threads` counts their threads.
     pub(super) fn in_use(&self, threads: impl Fn() -> usize) -> Option<Needs> {
         let amounts = self.ledger.lock().in_use()?;
         let in_use = Needs::new().threads(saturated(threads()));
-        let has_limit = self.has.get(MEMORY).is_some();
+        let has_limit = self.amounts[MEMORY_PLACE] < u64::MAX;
         let in_use = if has_limit { in_use.memory(amounts[MEMORY_PLACE]) } else { in_use };
         let tokens = self.tokens.iter().zip(&amounts[MEMORY_PLACE + 1..]);
         Some(tokens.fold(in_use, |in_use, (name, tokens)| in_use.token(name, saturated(*tokens))))

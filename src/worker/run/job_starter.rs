@@ -302,7 +302,7 @@ impl JobStarter {
     fn put_off_for_another_worker(&self, handler: usize, claimed: Claimed) {
         let job = &claimed.job;
         let needs = self.needs(handler, job).unwrap_or_default();
-        let has = self.resources.has();
+        let has = &self.state.resources;
         let outcome = self.span.in_scope(|| self.for_other_workers.needs_too_much(job, &needs, has));
         if matches!(outcome, Outcome::Snooze { .. }) {
             self.state.metrics.deferred_too_large();
