@@ -1,5 +1,5 @@
 -- How the jobs of each kind ended and what they used, by the hour in which workers reported it (note_kinds), for
--- list_kinds. Rows are kept for seven days (thin_history).
+-- list_kinds and peaks_by_kind. Rows are kept for seven days (thin_history).
 --
 -- The values of a measure are counted in buckets, which can be added up over workers, hours and kinds. Bucket 0 is for
 -- 0, and two buckets follow for each power of two: 2 for 1, 4 for 2, 5 for 3, 6 for 4 to 5, 7 for 6 to 7, 8 for 8 to

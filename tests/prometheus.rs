@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use readpast::admin::QueueOptions;
-use readpast::{Handlers, JobError, NewJob, Queue, Worker};
+use readpast::{Handlers, JobError, NewJob, Queue, Usage, Worker};
 use serde_json::Value;
 
 use crate::support::Fixture;
@@ -162,18 +162,16 @@ async fn every_expression_returns_data_from_a_worker_under_load() {
     config.worker.retry.base = Duration::from_millis(10);
     let queue = Queue::connect(&config).await.unwrap();
     queue.admin().create(QueueOptions::default().max_attempts(2)).await.unwrap();
-    let worker = Worker::builder(
-        &queue,
-        Handlers::any(|job, _| match job.json::<u64>()? % 100 {
-            13 => Err(JobError::dead("thirteen").into()),
-            14 => Err(JobError::retry("fourteen").into()),
-            15 => panic!("fifteen"),
-            _ => Ok(()),
-        }),
-    )
-    .start()
-    .await
-    .unwrap();
+    let handlers = Handlers::any(|job, context| match job.json::<u64>()? % 100 {
+        13 => Err(JobError::dead("thirteen").into()),
+        14 => Err(JobError::retry("fourteen").into()),
+        15 => panic!("fifteen"),
+        _ => {
+            context.report_usage(Usage { cpu: Some(Duration::from_millis(1)), peak_memory: Some(1 << 20) });
+            Ok(())
+        }
+    });
+    let worker = Worker::builder(&queue, handlers).start().await.unwrap();
     let stop = worker.stop_handle();
     let running = tokio::spawn(worker.run());
     let no_more = Arc::new(AtomicBool::new(false));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rayon::prelude::*;
 use readpast::admin::{Check, Delivery, JobState, QueueOptions};
 use readpast::config::{MemorySize, WorkerConfig};
-use readpast::{Bottleneck, BoxError, Context, Handlers, Job, KindOptions, Needs, NewJob, Output, Worker};
+use readpast::{Bottleneck, BoxError, Context, Handlers, Job, KindOptions, Needs, NewJob, Output, Usage, Worker};
 use tokio::sync::Semaphore;
 
 use crate::support::{Fixture, changed, until};
@@ -476,5 +476,77 @@ async fn the_file_states_the_needs_of_kinds() {
     let worker = Worker::builder(&queue, Handlers::any(uses(&used, 5))).start().await.unwrap();
     assert_eq!(worker.drain().await.unwrap().stats.done, 20);
     assert_eq!(used.most(), 5, "one at a time");
+    fixture.remove().await;
+}
+
+/// Adds runs of a kind to its history: how many, and their peak memory.
+async fn has_used(fixture: &Fixture, kind: &str, peaks: &[(u32, u64)]) {
+    let rows: Vec<_> = (1..)
+        .zip(peaks)
+        .map(|(bucket, (runs, peak))| format!("('{kind}', 5, {bucket}, {runs}, {runs}E0 * {peak}, {peak})"))
+        .collect();
+    let rows = rows.join(", ");
+    let note = format!(
+        "DECLARE @kinds [$(schema)].[kind_list];
+         INSERT @kinds (kind, measure, bucket, jobs, total, largest) VALUES {rows};
+         EXEC [$(schema)].[note_kinds] @queue = N'work', @kinds = @kinds"
+    );
+    assert!(fixture.session().await.row(&note).await.get::<_, bool>("noted").unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_without_a_stated_need_of_memory_need_what_their_kind_has_used() {
+    let fixture = Fixture::new("needs_learned").await;
+    has_used(&fixture, "render", &[(19, 5 * GIB), (1, 20 * GIB)]).await;
+    has_used(&fixture, "huge", &[(1, 100 * GIB)]).await;
+    has_used(&fixture, "", &[(1, 5 * GIB)]).await;
+    let mut jobs = [of_kind("render", 8), of_kind("huge", 2)].concat();
+    jobs.extend((0..4).map(|_| NewJob::text("")));
+    fixture.queue.enqueue_many(&jobs).await.unwrap();
+    let used = Arc::new(Used::default());
+    let handlers =
+        Handlers::any(uses(&used, 5)).kind("huge", uses(&used, 8)).options("huge", needs(Needs::new().threads(2)));
+    let config = changed(eight_gib(4), |worker| worker.resources.learn_memory = true);
+    let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
+    let stats = worker.drain().await.unwrap().stats;
+    assert_eq!((stats.done, stats.dead), (14, 0), "none is refused for what others have used");
+    assert!(used.most() <= 8, "{} GiB of eight", used.most());
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stated_need_of_memory_takes_precedence_over_what_the_kind_has_used() {
+    let fixture = Fixture::new("needs_stated").await;
+    has_used(&fixture, "render", &[(1, 8 * GIB)]).await;
+    fixture.queue.enqueue_many(&of_kind("render", 2)).await.unwrap();
+    let (gate, running) = (Arc::new(Semaphore::new(0)), Arc::new(Used::default()));
+    let (opens, runs) = (gated(&gate), running.clone());
+    let handlers = Handlers::new()
+        .kind("render", move |job, context| runs.while_it_runs(1, || opens(job, context)))
+        .options("render", needs(Needs::new().memory(4 * GIB)));
+    let config = changed(eight_gib(2), |worker| worker.resources.learn_memory = true);
+    let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
+    until("both run", || running.most() == 2).await;
+    gate.add_permits(2);
+    assert_eq!(worker.drain().await.unwrap().stats.done, 2);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_kind_without_history_needs_is_known_once_its_first_job_has_ended() {
+    let fixture = Fixture::new("needs_first").await;
+    let used = Arc::new(Used::default());
+    let uses = uses(&used, 8);
+    let handlers = Handlers::any(move |job, context| {
+        context.report_usage(Usage { cpu: None, peak_memory: Some(8 * GIB) });
+        uses(job, context)
+    });
+    let config = changed(eight_gib(4), |worker| worker.resources.learn_memory = true);
+    let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
+    fixture.queue.enqueue_many(&of_kind("render", 1)).await.unwrap();
+    until("the first one has ended", || worker.stats().done == 1).await;
+    fixture.queue.enqueue_many(&of_kind("render", 12)).await.unwrap();
+    assert_eq!(worker.drain().await.unwrap().stats.done, 13);
+    assert_eq!(used.most(), 8, "GiB of eight");
     fixture.remove().await;
 }

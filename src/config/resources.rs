@@ -23,6 +23,13 @@ pub struct ResourcesConfig {
     /// `worker.resources.memory`.
     pub memory: MemorySize,
 
+    /// Whether a job without a stated need of memory needs the 95th percentile of the peaks of its kind over the last
+    /// seven days, at most the worker's whole memory. Only programs have known peaks, and handlers that report them
+    /// ([`Context::report_usage`](crate::handler::Context::report_usage)). A kind without any needs none.
+    ///
+    /// Default: `false`. Allowed: `true` or `false`. Key: `worker.resources.learn_memory`.
+    pub learn_memory: bool,
+
     /// No job starts, whatever its needs, while the machine or the process's control group has less free memory than
     /// this. Measured each second; memory of the file cache counts as free. 0: off. Needs a system with `/proc`.
     ///
@@ -58,6 +65,7 @@ impl Section for ResourcesConfig {
                 ALLOWED_SIZE,
                 |size| !size.is_zero() && is_possible(size),
             ),
+            learn_memory: table.truth("worker.resources.learn_memory", |resources| resources.learn_memory, false),
             min_free_memory: table.size(
                 "worker.resources.min_free_memory",
                 |resources| resources.min_free_memory,

@@ -33,7 +33,7 @@ pub(crate) const LIMITS: [&str; 7] = ["idle", "claim", "busy", "finish", "queue_
 
 /// The values of `procedure`: the procedures of the schema, `install` and `uninstall` for the scripts, and `connect`
 /// for opening a connection.
-pub(crate) const PROCEDURES: [&str; 60] = [
+pub(crate) const PROCEDURES: [&str; 61] = [
     "connect",
     "install",
     "uninstall",
@@ -56,6 +56,7 @@ pub(crate) const PROCEDURES: [&str; 60] = [
     "unregister_worker",
     "note_progress",
     "note_kinds",
+    "peaks_by_kind",
     "promote",
     "reap",
     "sample",

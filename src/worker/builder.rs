@@ -9,7 +9,7 @@ use tracing::Instrument;
 use crate::config::{WorkerConfig, check_kinds, check_range, refused};
 use crate::error::Error;
 use crate::handler::Handlers;
-use crate::job::{Job, Needs, Outcome};
+use crate::job::{Job, MEMORY, Needs, Outcome};
 use crate::queue::Queue;
 use crate::worker::run::{DroppedElsewhere, FairPool, HandlersAndHooks, Hooks};
 use crate::worker::state::{MachineMemory, WorkerState, resources};
@@ -209,6 +209,10 @@ impl WorkerBuilder {
         if !min_free.is_zero() && state.memory.free().is_none() {
             let allowed = "0 on this system, which does not tell how much memory is free";
             return Err(refused("worker.resources.min_free_memory", min_free, allowed));
+        }
+        if state.learned.is_some() && state.resources.get(MEMORY).is_none() {
+            let allowed = "false on this system, unless worker.resources.memory is a size";
+            return Err(refused("worker.resources.learn_memory", true, allowed));
         }
         queue.serve_metrics().await?;
         let io = IoThread::start()?;

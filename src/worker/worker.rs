@@ -93,6 +93,7 @@ impl Worker {
     ) -> Result<Worker, Error> {
         let mut session = state.session();
         queue.check_version(&mut session).await?;
+        finish::learn_memory(&state, &mut session).await;
         let keeper = LeaseKeeper::register(session, &state, queue.cancelled_here()).await?;
         let (lease, duties) = (keeper.lease(), keeper.duties());
         let pumped = pool.clone();

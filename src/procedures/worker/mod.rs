@@ -8,6 +8,7 @@ mod duties;
 mod finish;
 mod note_kinds;
 mod note_progress;
+mod peaks_by_kind;
 mod registration;
 mod release;
 
@@ -24,4 +25,5 @@ pub(crate) use finish::{
 };
 pub(crate) use note_kinds::{KindCount, NOTE_KINDS};
 pub(crate) use note_progress::NOTE_PROGRESS;
+pub(crate) use peaks_by_kind::PEAKS_BY_KIND;
 pub(crate) use registration::{Heartbeat, QueueSettings, TakenOver, WorkReport, Worked, WorkerReport, short_json};

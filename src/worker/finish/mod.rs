@@ -12,5 +12,5 @@ mod refused_result_search;
 
 pub(super) use confirmations::Ran;
 pub(super) use finisher::{Ended, FinishSender, channel};
-pub(super) use kinds_writer::{keep_noting_kinds, note_kinds};
+pub(super) use kinds_writer::{keep_noting_kinds, learn_memory, note_kinds};
 pub(super) use notes_writer::{NOTES_BATCH, keep_writing_notes, write_unlocked};

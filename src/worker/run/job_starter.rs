@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender};
 
 use crate::handler::{Context, ForOtherWorkers, RunResult, SharedByRuns};
-use crate::job::{Job, Needs, Outcome, Usage};
+use crate::job::{Job, MEMORY, Needs, Outcome, Usage};
 use crate::metrics::KindMetrics;
 use crate::procedures::worker::Finish;
 use crate::worker::finish::{Ended, FinishSender, Ran};
@@ -168,8 +168,22 @@ impl JobStarter {
         self.needs(handler, job).map_or(Ok(None), |needs| self.resources.need(&needs))
     }
 
-    /// What a job needs, if anything is stated: its own needs over its kind's.
+    /// What a job needs, if anything is known: its own needs over its kind's, and these over what its kind has used.
     fn needs<'a>(&'a self, handler: usize, job: &'a Job) -> Option<Cow<'a, Needs>> {
+        let stated = self.stated_needs(handler, job);
+        let Some(learned) = &self.state.learned else { return stated };
+        if states_memory(stated.as_deref()) {
+            return stated;
+        }
+        // No job is refused for what others have used.
+        let (Some(expected), Some(all)) = (learned.expected(job.kind()), self.state.resources.get(MEMORY)) else {
+            return stated;
+        };
+        Some(Cow::Owned(stated.map_or_else(Needs::new, Cow::into_owned).memory(expected.min(all))))
+    }
+
+    /// What is stated of a job's needs: its own over its kind's.
+    fn stated_needs<'a>(&'a self, handler: usize, job: &'a Job) -> Option<Cow<'a, Needs>> {
         match (job.needs(), self.code.handlers.stated(handler, job.kind()).needs) {
             (Some(own), Some(of_kind)) => Some(Cow::Owned(own.over(of_kind))),
             (own, of_kind) => own.or(of_kind).map(Cow::Borrowed),
@@ -220,6 +234,11 @@ impl JobStarter {
         let usage = reported.unwrap_or(Usage { cpu, peak_memory: None });
         if reported.is_some() || run >= cpu_clock::MEASURED {
             kind_metrics.used(usage);
+        }
+        if let (Some(learned), Some(peak)) = (&self.state.learned, usage.peak_memory)
+            && !states_memory(job.needs())
+        {
+            learned.record(job.kind(), peak);
         }
         let kind = job.kind.take();
         let (job_id, fence, attempt) = (job.id(), job.fence(), job.attempt());
@@ -301,7 +320,7 @@ impl JobStarter {
     /// Postpones a job that needs more than this worker has.
     fn put_off_for_another_worker(&self, handler: usize, claimed: Claimed) {
         let job = &claimed.job;
-        let needs = self.needs(handler, job).unwrap_or_default();
+        let needs = self.stated_needs(handler, job).unwrap_or_default();
         let has = &self.state.resources;
         let outcome = self.span.in_scope(|| self.for_other_workers.needs_too_much(job, &needs, has));
         if matches!(outcome, Outcome::Snooze { .. }) {
@@ -355,6 +374,10 @@ impl JobStarter {
         self.state.metrics.lost(jobs);
         self.state.tally.lost(jobs as u64);
     }
+}
+
+fn states_memory(needs: Option<&Needs>) -> bool {
+    needs.is_some_and(|needs| needs.get(MEMORY).is_some())
 }
 
 /// Whether a job must not start any more: its lease is lost, or it is cancelled, or the run to which it belongs is broken. A

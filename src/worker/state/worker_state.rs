@@ -15,6 +15,7 @@ use super::claim_signals::ClaimSignals;
 use super::duty_failures::DutyFailures;
 use super::in_flight::InFlight;
 use super::kind_tally::KindTally;
+use super::learned_memory::LearnedMemory;
 use super::machine_memory::MachineMemory;
 use super::outage_log::OutageLog;
 use super::pulse::Pulse;
@@ -36,6 +37,8 @@ pub(in crate::worker) struct WorkerState {
     pub(in crate::worker) in_flight: Arc<InFlight>,
     pub(in crate::worker) tally: Arc<Tally>,
     pub(in crate::worker) kinds: KindTally,
+    /// Set with `learn_memory`.
+    pub(in crate::worker) learned: Option<LearnedMemory>,
     pub(in crate::worker) limited_by: BottleneckMeter,
     pub(in crate::worker) pulse: Pulse,
     pub(in crate::worker) arrivals: ClaimSignals,
@@ -58,6 +61,7 @@ impl WorkerState {
         let outage = Arc::<OutageLog>::default();
         let memory = Arc::new(MachineMemory::of_this_process());
         let resources = resources(&config.resources, memory.usable(), threads);
+        let learned = config.resources.learn_memory.then(LearnedMemory::default);
         let (in_flight, tally) = (Arc::<InFlight>::default(), Arc::<Tally>::default());
         WorkerState {
             queue: queue.to_owned(),
@@ -73,6 +77,7 @@ impl WorkerState {
             in_flight,
             tally,
             kinds: KindTally::default(),
+            learned,
             arrivals: ClaimSignals::default(),
             run_length: RunLength::default(),
             duty_failures: DutyFailures::new(outage.clone()),
