@@ -491,7 +491,7 @@ async fn has_used(fixture: &Fixture, kind: &str, peaks: &[(u32, u64)]) {
          INSERT @kinds (kind, measure, bucket, jobs, total, largest) VALUES {rows};
          EXEC [$(schema)].[note_kinds] @queue = N'work', @kinds = @kinds"
     );
-    assert!(fixture.session().await.row(&note).await.get::<_, bool>("noted").unwrap());
+    assert_eq!(fixture.session().await.row(&note).await.get("noted"), Some(true));
 }
 
 #[tokio::test(flavor = "multi_thread")]
