@@ -77,13 +77,13 @@ GO
 -- built only if the session has created #readpast_offline_builds before (README.md).
 DECLARE @index nvarchar(128), @rows bigint, @message nvarchar(2048);
 SELECT TOP (1) @index = v.index_name, @rows = p.rows
-FROM (VALUES (N'jobs', N'jobs_ready'), (N'jobs', N'jobs_ready_alone'),
+FROM (SELECT object_id, rows FROM sys.partitions WHERE index_id IN (0, 1) AND rows > 10000) AS p
+INNER JOIN (VALUES (N'jobs', N'jobs_ready'), (N'jobs', N'jobs_ready_alone'),
         (N'jobs', N'jobs_scheduled'), (N'jobs', N'jobs_claimed'), (N'jobs', N'jobs_finished'), (N'jobs', N'jobs_dedup'),
         (N'jobs', N'jobs_dead_keys'), (N'jobs', N'jobs_batch'), (N'jobs', N'jobs_waiting'),
         (N'archive', N'archive_finished')) AS v (table_name, index_name)
-INNER JOIN sys.partitions AS p
-    ON p.object_id = OBJECT_ID(CONCAT(N'[$(schema)].[', v.table_name, N']'), N'U') AND p.index_id IN (0, 1)
-WHERE p.rows > 10000 AND INDEXPROPERTY(p.object_id, v.index_name, 'IndexID') IS NULL
+    ON p.object_id = OBJECT_ID(CONCAT(N'[$(schema)].[', v.table_name, N']'), N'U')
+WHERE INDEXPROPERTY(p.object_id, v.index_name, 'IndexID') IS NULL
 ORDER BY v.index_name;
 IF @index IS NOT NULL AND OBJECT_ID(N'tempdb..#readpast_offline_builds') IS NULL
 BEGIN

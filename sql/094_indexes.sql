@@ -76,23 +76,15 @@ BEGIN TRY
     -- Creates statistics of each column that are never updated. Otherwise the optimizer would create and update its own
     -- while a claim waits for its plan. No plan depends on them. Columns of an adoption (their_...) get none, because
     -- they must stay droppable.
-    DECLARE @column sysname;
-    WHILE 1 = 1
-    BEGIN
-        SET @column = NULL;
-        SELECT TOP (1) @column = c.name
+    DECLARE @jobs int = OBJECT_ID(N'[$(schema)].[jobs]');
+    DECLARE @create nvarchar(max) = (
+        SELECT STRING_AGG(CONCAT(CAST(N'CREATE STATISTICS jobs_stats_' AS nvarchar(max)), c.name,
+            N' ON [$(schema)].[jobs] (', c.name, N') WITH NORECOMPUTE'), N'; ')
         FROM sys.columns AS c
-        WHERE c.object_id = OBJECT_ID(N'[$(schema)].[jobs]')
-            AND c.name NOT IN (N'job_id', N'payload', N'output', N'details')
+        WHERE c.object_id = @jobs AND c.name NOT IN (N'job_id', N'payload', N'output', N'details')
             AND LEFT(c.name, 6) <> N'their_'
-            AND NOT EXISTS (SELECT 1 FROM sys.stats AS s
-                WHERE s.object_id = c.object_id AND s.name = CONCAT(N'jobs_stats_', c.name))
-        ORDER BY c.column_id;
-        IF @column IS NULL
-            BREAK;
-        EXEC (N'CREATE STATISTICS jobs_stats_' + @column
-            + N' ON [$(schema)].[jobs] (' + @column + N') WITH NORECOMPUTE');
-    END;
+            AND CONCAT(N'jobs_stats_', c.name) NOT IN (SELECT s.name FROM sys.stats AS s WHERE s.object_id = @jobs));
+    EXEC (@create);
 
     -- Reduces contention of inserts at the end of the key, from SQL Server 2019 (15) on and in Azure SQL.
     IF CAST(SERVERPROPERTY(N'ProductMajorVersion') AS int) >= 15
