@@ -480,10 +480,10 @@ async fn the_file_states_the_needs_of_kinds() {
 }
 
 /// Adds runs of a kind to its history: how many, and their peak memory.
-async fn has_used(fixture: &Fixture, kind: &str, peaks: &[(u32, u64)]) {
+async fn has_used(fixture: &Fixture, kind: &str, peaks: &[(u64, u64)]) {
     let rows: Vec<_> = (1..)
         .zip(peaks)
-        .map(|(bucket, (runs, peak))| format!("('{kind}', 5, {bucket}, {runs}, {runs}E0 * {peak}, {peak})"))
+        .map(|(bucket, (runs, peak))| format!("('{kind}', 5, {bucket}, {runs}, {}, {peak})", runs * peak))
         .collect();
     let rows = rows.join(", ");
     let note = format!(
