@@ -125,7 +125,13 @@ async fn queue(fixture: &Fixture, name: &str) -> Queue {
     queue
 }
 
-/// How long the jobs of a worker have run, in microseconds.
+thread_local! {
+    /// When the last job of this thread ended.
+    static ENDED_AT: Cell<Option<Instant>> = const { Cell::new(None) };
+}
+
+/// How long a worker has had threads for its jobs, in microseconds: what passes between two jobs of a thread is the
+/// second one's.
 #[derive(Clone, Default)]
 struct RunTime {
     total: Arc<AtomicU64>,
@@ -155,9 +161,11 @@ async fn busy(queue: &Queue, threads: &Arc<rayon::ThreadPool>, weight: u32, job:
         if context.is_stopping() {
             return Ok(());
         }
-        let started_at = Instant::now();
+        let started_at = ENDED_AT.take().unwrap_or_else(Instant::now);
         spin(job);
-        measured.add(started_at.elapsed());
+        let ended_at = Instant::now();
+        measured.add(ended_at - started_at);
+        ENDED_AT.set(Some(ended_at));
         Ok(())
     });
     // All in memory, so that nothing depends on how fast claims are.

@@ -84,5 +84,5 @@ pub fn names_source(table: &ObjectName, source: &VisibleSource) -> bool {
 
 /// Whether names are equal; the second is folded already.
 pub fn same_name(name: &str, folded: &str) -> bool {
-    name == folded || (name.len() == folded.len() && name.eq_ignore_ascii_case(folded)) || fold(name) == folded
+    if name.is_ascii() && folded.is_ascii() { name.eq_ignore_ascii_case(folded) } else { fold(name) == folded }
 }

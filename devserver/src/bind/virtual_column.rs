@@ -3,6 +3,9 @@
 //! "A computed column is a virtual column that is not physically stored in the table." Source: "Specify Computed Columns
 //! in a Table" (MicrosoftDocs/sql-docs, docs/relational-databases/tables/specify-computed-columns-in-a-table.md).
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::bind::binder::Binder;
@@ -11,6 +14,7 @@ use crate::bind::query_scope::{QueryScope, VisibleColumn, VisibleSource};
 use crate::error::SqlResult;
 use crate::plan::scalar::{Node, Scalar, slot_bit};
 use crate::storage::TableSchema;
+use crate::tsql::ast::Expr;
 use crate::tsql::parse_expression;
 
 impl Binder<'_> {
@@ -55,7 +59,21 @@ impl Binder<'_> {
     fn bind_virtual_column(&mut self, schema: &TableSchema, ordinal: usize) -> SqlResult<Scalar> {
         let column = &schema.columns[ordinal];
         let text = column.computed.as_ref().expect("only computed columns are virtual");
-        let scalar = self.forbidding_subqueries(|binder| binder.bind_expr(&parse_expression(text)?))?;
+        let expr = parsed(text)?;
+        let scalar = self.forbidding_subqueries(|binder| binder.bind_expr(&expr))?;
         implicit(scalar, column.sql_type)
     }
+}
+
+/// The expression of a text, which each thread parses once: a table is bound for each statement that names it.
+fn parsed(text: &Arc<str>) -> SqlResult<Rc<Expr>> {
+    thread_local! {
+        static PARSED: RefCell<HashMap<Arc<str>, Rc<Expr>>> = RefCell::default();
+    }
+    if let Some(expr) = PARSED.with_borrow(|parsed| parsed.get(text).cloned()) {
+        return Ok(expr);
+    }
+    let expr = Rc::new(parse_expression(text)?);
+    PARSED.with_borrow_mut(|parsed| parsed.insert(Arc::clone(text), Rc::clone(&expr)));
+    Ok(expr)
 }
