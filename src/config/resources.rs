@@ -27,7 +27,7 @@ pub struct ResourcesConfig {
     /// seven days, at most the worker's whole memory. Only programs have known peaks, and handlers that report them
     /// ([`Context::report_usage`](crate::handler::Context::report_usage)). A kind without any needs none.
     ///
-    /// Default: `false`. Allowed: `true` or `false`. Key: `worker.resources.learn_memory`.
+    /// Default: `false`. Allowed: true or false. Key: `worker.resources.learn_memory`.
     pub learn_memory: bool,
 
     /// No job starts, whatever its needs, while the machine or the process's control group has less free memory than
