@@ -13,18 +13,6 @@ use crate::adopted::{
 };
 use crate::support::{Claimed, Fixture, Session, WorkerSession, literal, number, text};
 
-/// Gives jobs back; returns those that were no longer the worker's.
-async fn release(session: &mut Session, worker_id: uuid::Uuid, jobs: &[Claimed]) -> Vec<i64> {
-    let list: Vec<String> = jobs.iter().map(|job| format!("({}, {})", job.job_id, job.fence)).collect();
-    let list = list.join(", ");
-    session
-        .numbers(&format!(
-            "DECLARE @jobs [$(schema)].[job_list]; INSERT @jobs (job_id, fence) VALUES {list};
-             EXEC [$(schema)].[release] @worker_id = '{worker_id}', @jobs = @jobs"
-        ))
-        .await
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn the_same_table_gives_the_same_script_and_installing_twice_is_harmless() {
     let (fixture, adoption) = adopted("adopt_twice", OUTBOX, "outbox.toml").await;
@@ -127,12 +115,12 @@ async fn a_row_that_was_not_started_goes_back_as_it_was() {
     assert_eq!(claimed.len(), 3);
     let taken = "SELECT COUNT(*) FROM SimpleQueue WHERE ProcessingStartedAt IS NOT NULL";
     assert_eq!(session.number(taken).await, 3, "marked for everybody else");
-    let lost = release(&mut session, worker.id, &claimed).await;
+    let lost = worker.release(&claimed).await;
     assert!(lost.is_empty(), "{lost:?}");
     assert_eq!(session.number(taken).await, 0);
     assert_eq!(session.number("SELECT COUNT(*) FROM SimpleQueue WHERE Errors = N'before'").await, 3);
     assert_eq!(session.number("SELECT COUNT(*) FROM [$(schema)].[jobs]").await, 0);
-    assert_eq!(release(&mut session, worker.id, &claimed).await.len(), 3, "given back already");
+    assert_eq!(worker.release(&claimed).await.len(), 3, "given back already");
 
     // A job that has failed is held until it ends.
     let claimed = worker.claim(1).await;
@@ -143,7 +131,7 @@ async fn a_row_that_was_not_started_goes_back_as_it_was() {
         (claimed[0].job_id, 2, 2),
         "what is held comes first"
     );
-    release(&mut session, worker.id, &again).await;
+    worker.release(&again).await;
     assert_eq!(session.number(taken).await, 1);
     assert_eq!(fixture.job_counts().await.ready, 1);
     drop((session, worker));
@@ -199,7 +187,7 @@ async fn jobs_of_lost_workers_and_cancelled_ones_are_told_to_their_table() {
     let job = worker.claim(1).await.remove(0);
     assert_eq!((job.fence, job.attempt), (2, 2));
     fixture.queue.admin().change(&JobChange::cancel("not wanted"), readpast::JobId(job.job_id)).await.unwrap();
-    release(&mut session, worker.id, &[job]).await;
+    worker.release([&job]).await;
     assert_eq!(
         session.number("SELECT COUNT(*) FROM SimpleQueue WHERE Errors LIKE N'cancelled by %not wanted'").await,
         1
@@ -227,12 +215,7 @@ async fn a_worker_needs_no_right_on_the_table() {
     assert_eq!(claimed.len(), 3);
     worker.finish(&[claimed[0].done(), claimed[1].dead("no")]).await;
     assert_eq!(session.number("SELECT COUNT(*) FROM SimpleQueue WHERE Errors = N'no'").await, 1);
-    let released = format!(
-        "DECLARE @jobs [$(schema)].[job_list]; INSERT @jobs (job_id, fence) VALUES ({}, 1);
-         EXEC [$(schema)].[release] @worker_id = '{}', @jobs = @jobs",
-        claimed[2].job_id, worker.id
-    );
-    worker.session.sql(&released).await;
+    worker.release([&claimed[2]]).await;
     assert_eq!(session.number("SELECT COUNT(*) FROM SimpleQueue WHERE ProcessingStartedAt IS NULL").await, 1);
     drop((session, worker));
     fixture.drop_login(&login).await;

@@ -102,15 +102,7 @@ async fn names_types_and_keys_of_any_kind() {
         })
     );
     assert!(shown[1].as_object().unwrap().values().all(serde_json::Value::is_null), "{}", shown[1]);
-    let list: Vec<String> = claimed.iter().map(|job| format!("({}, {})", job.job_id, job.fence)).collect();
-    session
-        .sql(&format!(
-            "DECLARE @jobs [$(schema)].[job_list]; INSERT @jobs (job_id, fence) VALUES {};
-             EXEC [$(schema)].[release] @worker_id = '{}', @jobs = @jobs",
-            list.join(", "),
-            by_hand.id
-        ))
-        .await;
+    by_hand.release(&claimed).await;
     assert_eq!(session.number("SELECT COUNT(*) FROM odd.[Ta]]sk's 5%d] WHERE [sta te] = N'it''s new'").await, 3);
 
     let handler = |job: &Job, _: &readpast::Context| -> Result<Option<Output>, BoxError> {

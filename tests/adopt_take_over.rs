@@ -174,12 +174,7 @@ async fn a_row_that_is_no_longer_marked_is_left_alone() {
     let jobs = worker.claim(4).await;
     // One is put away by hand, one is made ready.
     session.sql("UPDATE [Queue] SET Status = 9 WHERE Id = 1; UPDATE [Queue] SET Status = 1 WHERE Id = 2").await;
-    let release = format!(
-        "DECLARE @jobs [$(schema)].[job_list]; INSERT @jobs (job_id, fence) VALUES ({}, 1), ({}, 1);
-         EXEC [$(schema)].[release] @worker_id = '{}', @jobs = @jobs",
-        jobs[0].job_id, jobs[2].job_id, worker.id
-    );
-    assert!(session.numbers(&release).await.is_empty(), "both are given back");
+    assert!(worker.release([&jobs[0], &jobs[2]]).await.is_empty(), "both are given back");
     worker.finish(&[jobs[1].dead("no use"), jobs[3].dead("no use")]).await;
     let status = "SELECT CAST(Status AS int) FROM [Queue] ORDER BY Id";
     assert_eq!(session.numbers(status).await, [9, 1, 1, 3]);

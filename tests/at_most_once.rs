@@ -18,16 +18,11 @@ async fn fixture(name: &str) -> Fixture {
 async fn what_has_run_counts_as_done_and_a_failure_as_dead() {
     let fixture = fixture("once").await;
     fixture.queue.enqueue_many(&numbers(10)).await.unwrap();
-    let worker = Worker::builder(
-        &fixture.queue,
-        Handlers::any(|job, _| match job.json::<u32>()? {
-            3 => Err(JobError::retry("there is no second time").into()),
-            _ => Ok(()),
-        }),
-    )
-    .start()
-    .await
-    .unwrap();
+    let handlers = Handlers::any(|job, _| match job.json::<u32>()? {
+        3 => Err(JobError::retry("there is no second time").into()),
+        _ => Ok(()),
+    });
+    let worker = Worker::builder(&fixture.queue, handlers).start().await.unwrap();
     let stats = worker.drain().await.unwrap().stats;
     assert_eq!((stats.done, stats.dead, stats.retried, stats.lost), (9, 1, 0, 0));
     fixture.remove().await;

@@ -62,10 +62,8 @@ async fn a_lost_worker_s_attempt_is_kept_and_a_snooze_or_a_release_is_none() {
     let job = worker.claim_one().await;
     assert_eq!(worker.finish(&[job.snooze(0, "too early")]).await, []);
     let job = worker.claim_one().await;
-    let release = "DECLARE @jobs [$(schema)].[job_list]; INSERT @jobs VALUES";
-    let (id, worker_id) = (job.job_id, worker.id);
-    let call = format!("EXEC [$(schema)].[release] @worker_id = '{worker_id}', @jobs = @jobs");
-    worker.session.sql(&format!("{release} ({id}, {}); {call}", job.fence)).await;
+    let id = job.job_id;
+    worker.release([&job]).await;
     worker.claim_one().await;
     worker.lose(&fixture).await;
     assert_eq!(attempts(&fixture, id).await, [(1, 1, "no paper".to_string()), (2, 4, LOST.to_string())]);

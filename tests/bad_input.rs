@@ -306,17 +306,12 @@ async fn a_payload_of_any_bytes_is_one_job_that_ends() {
             format!("DECLARE @text nvarchar(max) = {text}; EXEC [$(schema)].[enqueue] @queue = N'work', @text = @text");
         session.sql(&enqueue).await;
     }
-    let worker = Worker::builder(
-        &fixture.queue,
-        Handlers::any(|job, _| {
-            let _ = job.text();
-            let _: serde_json::Value = job.json()?;
-            Ok(())
-        }),
-    )
-    .start()
-    .await
-    .unwrap();
+    let handlers = Handlers::any(|job, _| {
+        let _ = job.text();
+        let _: serde_json::Value = job.json()?;
+        Ok(())
+    });
+    let worker = Worker::builder(&fixture.queue, handlers).start().await.unwrap();
     let stats = drained(worker).await.stats;
     assert_eq!(stats.done + stats.dead, 203);
     assert_eq!((stats.retried, stats.lost), (0, 0));

@@ -383,12 +383,7 @@ async fn a_run_that_is_no_end_does_not_count() {
         let job = worker.claim_one().await;
         assert_eq!(worker.finish(&[job.snooze(0, "later")]).await, []);
         let job = worker.claim_one().await;
-        let release = format!(
-            "DECLARE @jobs [$(schema)].[job_list]; INSERT @jobs VALUES ({}, {});
-             EXEC [$(schema)].[release] @worker_id = '{}', @jobs = @jobs",
-            job.job_id, job.fence, worker.id
-        );
-        worker.session.sql(&release).await;
+        worker.release([&job]).await;
     }
     worker.claim_one().await;
     worker.lose(&fixture).await;
@@ -449,11 +444,7 @@ async fn every_way_to_end_counts() {
         assert_eq!(counts(queue, batch).await, expected, "it runs");
         match end {
             "finish" => drop(worker.finish(&[job.retry(0, "stopped")]).await),
-            "release" => {
-                let list = format!("DECLARE @jobs [$(schema)].[job_list]; INSERT @jobs VALUES ({job_id}, 1)");
-                let release = format!("EXEC [$(schema)].[release] @worker_id = '{}', @jobs = @jobs", worker.id);
-                worker.session.sql(&format!("{list}; {release}")).await;
-            }
+            "release" => drop(worker.release([&job]).await),
             _ => {
                 worker.lose(&fixture).await;
                 worker = WorkerSession::register(&fixture).await;

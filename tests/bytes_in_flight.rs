@@ -51,17 +51,11 @@ async fn claims_of_large_jobs_are_as_large_as_memory_allows() {
     });
     let gate = Arc::new(Semaphore::new(0));
     let (handler_gate, runtime) = (gate.clone(), tokio::runtime::Handle::current());
-    let worker = Worker::builder(
-        &queue,
-        Handlers::any(move |_, _| {
-            runtime.block_on(handler_gate.acquire())?.forget();
-            Ok(())
-        }),
-    )
-    .config(&config)
-    .start()
-    .await
-    .unwrap();
+    let handlers = Handlers::any(move |_, _| {
+        runtime.block_on(handler_gate.acquire())?.forget();
+        Ok(())
+    });
+    let worker = Worker::builder(&queue, handlers).config(&config).start().await.unwrap();
     let most = most_held(&worker);
     until("memory is full", || worker.stats().held_bytes == FIT * JOB).await;
     gate.add_permits(Semaphore::MAX_PERMITS);
@@ -154,24 +148,18 @@ async fn whatever_becomes_of_a_job_its_bytes_are_given_back() {
     });
     let (release, gate) = std::sync::mpsc::channel::<()>();
     let gate = parking_lot::Mutex::new(gate);
-    let worker = Worker::builder(
-        &fixture.queue,
-        Handlers::any(move |job, _| match job.text()?.trim() {
-            "output" => Ok(Some(Output::bytes(vec![1; 5_000]))),
-            "nothing" => Ok(None),
-            "dead" => Err(JobError::dead("dead").into()),
-            "retry" => Err(JobError::retry("again").into()),
-            "waits" => {
-                gate.lock().recv_timeout(Duration::from_secs(60))?;
-                Ok(None)
-            }
-            _ => panic!("a panic of a test"),
-        }),
-    )
-    .config(&config)
-    .start()
-    .await
-    .unwrap();
+    let handlers = Handlers::any(move |job, _| match job.text()?.trim() {
+        "output" => Ok(Some(Output::bytes(vec![1; 5_000]))),
+        "nothing" => Ok(None),
+        "dead" => Err(JobError::dead("dead").into()),
+        "retry" => Err(JobError::retry("again").into()),
+        "waits" => {
+            gate.lock().recv_timeout(Duration::from_secs(60))?;
+            Ok(None)
+        }
+        _ => panic!("a panic of a test"),
+    });
+    let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
     let monitor = worker.monitor();
     until("all have ended", || monitor.stats().done == 2 && monitor.stats().dead == 3).await;
     assert_eq!(monitor.stats().held_bytes, 0);

@@ -149,14 +149,9 @@ async fn a_job_that_is_given_back_or_whose_worker_is_lost_is_cancelled_if_that_w
     for job in [&jobs[0], &jobs[2]] {
         fixture.queue.admin().change(&JobChange::cancel(WHY), JobId(job.job_id)).await.unwrap();
     }
-    let (id, one, other) = (worker.id, jobs[0].job_id, jobs[1].job_id);
-    let release = format!(
-        "DECLARE @jobs [$(schema)].[job_list]; INSERT @jobs VALUES ({one}, 1), ({other}, 1);
-         EXEC [$(schema)].[release] @worker_id = '{id}', @jobs = @jobs"
-    );
-    assert!(worker.session.numbers(&release).await.is_empty(), "both were this worker's");
+    assert!(worker.release(&jobs[..2]).await.is_empty(), "both were this worker's");
     assert_eq!(fixture.job_counts().await, JobCounts { ready: 1, claimed: 2, cancelled: 1, ..JobCounts::default() });
-    assert_eq!(worker.session.numbers(&release).await, [one, other], "the second time neither is");
+    assert_eq!(worker.release(&jobs[..2]).await, [jobs[0].job_id, jobs[1].job_id], "the second time neither is");
     fixture.sql("UPDATE [$(schema)].[workers] SET lease_until = DATEADD(SECOND, -1, SYSUTCDATETIME())").await;
     let reaped = worker.session.row("EXEC [$(schema)].[reap] @queue = N'work'").await;
     assert_eq!((number(&reaped, "jobs_ready"), number(&reaped, "jobs_dead")), (1, 0), "a cancelled one is neither");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use readpast::NewJob;
-use readpast::admin::{ClaimOrder, CompletionPolicy, Delivery, JobState, QueueOptions};
+use readpast::admin::{CompletionPolicy, Delivery, JobState, QueueOptions};
 use uuid::Uuid;
 
 use crate::support::{Claimed, Finish, Fixture, JobCounts, WorkerSession, number};
@@ -148,16 +148,4 @@ async fn a_job_delivered_at_most_once_cannot_be_finished_or_reaped() {
     let reaped = session.row("EXEC [$(schema)].[reap] @queue = N'work'").await;
     assert_eq!((number(&reaped, "workers_lost"), number(&reaped, "jobs_ready")), (1, 0));
     fixture.remove().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn at_most_once_knows_the_orders_too() {
-    for (order, expected) in [(ClaimOrder::Fifo, "first"), (ClaimOrder::Lifo, "second")] {
-        let options = QueueOptions::default().delivery(Delivery::AtMostOnce).claim_order(order);
-        let fixture = Fixture::with("at_most_once_order", options).await;
-        fixture.queue.enqueue_many(&[NewJob::text("first"), NewJob::text("second")]).await.unwrap();
-        let job = WorkerSession::register(&fixture).await.claim_one().await;
-        assert_eq!(job.payload, expected.as_bytes());
-        fixture.remove().await;
-    }
 }

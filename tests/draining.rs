@@ -35,16 +35,11 @@ async fn a_paused_queue_is_waited_for() {
     fixture.queue.admin().pause().await.unwrap();
     let runs = Arc::new(AtomicU32::new(0));
     let counted = runs.clone();
-    let worker = Worker::builder(
-        &fixture.queue,
-        Handlers::any(move |_, _| {
-            counted.fetch_add(1, Ordering::Relaxed);
-            Ok(())
-        }),
-    )
-    .start()
-    .await
-    .unwrap();
+    let handlers = Handlers::any(move |_, _| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    });
+    let worker = Worker::builder(&fixture.queue, handlers).start().await.unwrap();
     let draining = tokio::spawn(worker.drain());
     // The queue's own count says that nothing is claimed while it is paused.
     assert_eq!(fixture.queue.admin().stats(None).await.unwrap().ready, 5);
@@ -77,19 +72,13 @@ async fn a_drain_tells_its_progress_up_to_the_end() {
         (worker.batch_size, worker.finish_batch_size) = (2, 2);
         worker.max_in_flight = 2;
     });
-    let worker = Worker::builder(
-        &fixture.queue,
-        Handlers::any(move |_, context| {
-            while open.load(Ordering::Acquire) == 0 && !context.is_cancelled() {
-                std::thread::yield_now();
-            }
-            Ok(())
-        }),
-    )
-    .config(&config)
-    .start()
-    .await
-    .unwrap();
+    let handlers = Handlers::any(move |_, context| {
+        while open.load(Ordering::Acquire) == 0 && !context.is_cancelled() {
+            std::thread::yield_now();
+        }
+        Ok(())
+    });
+    let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
     until("each thread has a job", || worker.stats().running == 2).await;
     // A sample reads past locks, and may count a job twice or not at all that is being claimed at that moment, as when
     // the worker took its first sample. No claim is under way now.

@@ -14,19 +14,13 @@ use crate::support::{Fixture, changed, numbers, until};
 async fn start(fixture: &Fixture, gate: &Arc<Semaphore>, free: u32) -> Worker {
     let config = changed(fixture.config.worker.clone(), |worker| worker.threads = 1);
     let (gate, runtime, started) = (gate.clone(), tokio::runtime::Handle::current(), AtomicU32::new(0));
-    Worker::builder(
-        &fixture.connect().await,
-        Handlers::any(move |_, _| {
-            if started.fetch_add(1, Ordering::Relaxed) >= free {
-                runtime.block_on(gate.acquire()).unwrap().forget();
-            }
-            Ok(())
-        }),
-    )
-    .config(&config)
-    .start()
-    .await
-    .unwrap()
+    let handlers = Handlers::any(move |_, _| {
+        if started.fetch_add(1, Ordering::Relaxed) >= free {
+            runtime.block_on(gate.acquire()).unwrap().forget();
+        }
+        Ok(())
+    });
+    Worker::builder(&fixture.connect().await, handlers).config(&config).start().await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -23,17 +23,11 @@ async fn a_late_acknowledgement_changes_nothing_and_is_counted_as_lost() {
     // The slow worker holds one job and no more, or it might claim the same job again under its next registration.
     let mut slow_config = fixture.config.worker.clone();
     (slow_config.batch_size, slow_config.finish_batch_size, slow_config.max_in_flight) = (1, 1, 1);
-    let slow = Worker::builder(
-        &fixture.queue,
-        Handlers::any(move |_, _| {
-            runtime.block_on(handler_gate.acquire()).unwrap().forget();
-            Ok(Output::bytes("slow"))
-        }),
-    )
-    .config(&slow_config)
-    .start()
-    .await
-    .unwrap();
+    let handlers = Handlers::any(move |_, _| {
+        runtime.block_on(handler_gate.acquire()).unwrap().forget();
+        Ok(Output::bytes("slow"))
+    });
+    let slow = Worker::builder(&fixture.queue, handlers).config(&slow_config).start().await.unwrap();
     let monitor = slow.monitor();
     until("the job runs on the slow worker", || monitor.stats().running == 1).await;
 
@@ -43,17 +37,11 @@ async fn a_late_acknowledgement_changes_nothing_and_is_counted_as_lost() {
     let counted = runs.clone();
     let mut config = fixture.config.worker.clone();
     config.reap_interval = Duration::from_millis(100);
-    let fast = Worker::builder(
-        &fixture.queue,
-        Handlers::any(move |_, _| {
-            counted.fetch_add(1, Ordering::Relaxed);
-            Ok(Output::bytes("fast"))
-        }),
-    )
-    .config(&config)
-    .start()
-    .await
-    .unwrap();
+    let handlers = Handlers::any(move |_, _| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        Ok(Output::bytes("fast"))
+    });
+    let fast = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
     assert_eq!(fast.drain().await.unwrap().stats.done, 1);
     assert_eq!(runs.load(Ordering::Relaxed), 1);
 
@@ -141,17 +129,11 @@ async fn of_two_living_workers_of_one_name_the_second_takes_over_and_the_first_g
     fixture.queue.enqueue_many(&numbers(1)).await.unwrap();
     let gate = Arc::new(Semaphore::new(0));
     let (handler_gate, runtime) = (gate.clone(), tokio::runtime::Handle::current());
-    let first = Worker::builder(
-        &fixture.queue,
-        Handlers::any(move |_, _| {
-            runtime.block_on(handler_gate.acquire()).unwrap().forget();
-            Ok(())
-        }),
-    )
-    .config(&config)
-    .start()
-    .await
-    .unwrap();
+    let handlers = Handlers::any(move |_, _| {
+        runtime.block_on(handler_gate.acquire()).unwrap().forget();
+        Ok(())
+    });
+    let first = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
     until("the job runs", || first.stats().running == 1).await;
     let second = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).config(&config).start().await.unwrap();
     until("the second has run it", || second.stats().done == 1).await;

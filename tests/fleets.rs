@@ -77,15 +77,11 @@ async fn idle_fleet(workers: usize, look_for: Duration, max_idle: Duration) {
         let queue = fixture.connect().await; // a process of its own
         queue.set_max_idle(max_idle);
         let started = started.clone();
-        let worker = Worker::builder(
-            &queue,
-            Handlers::any(move |_, _| {
-                let _ = started.send(std::time::Instant::now());
-                Ok(())
-            }),
-        )
-        .config(&config)
-        .start();
+        let handlers = Handlers::any(move |_, _| {
+            let _ = started.send(std::time::Instant::now());
+            Ok(())
+        });
+        let worker = Worker::builder(&queue, handlers).config(&config).start();
         fleet.push(worker.await.unwrap());
         drop(queue);
     }

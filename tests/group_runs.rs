@@ -22,17 +22,6 @@ fn of_one_run(jobs: &[i64]) -> Vec<(i64, Option<i64>)> {
     jobs.iter().map(|job| (*job, Some(jobs[0]))).collect()
 }
 
-async fn release(worker: &mut WorkerSession, jobs: &[&Claimed]) {
-    let rows: Vec<String> = jobs.iter().map(|job| format!("({}, {})", job.job_id, job.fence)).collect();
-    let call = format!(
-        "DECLARE @jobs [$(schema)].[job_list]; INSERT @jobs VALUES {};
-         EXEC [$(schema)].[release] @worker_id = '{}', @jobs = @jobs",
-        rows.join(", "),
-        worker.id
-    );
-    worker.session.sql(&call).await;
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn the_next_turn_comes_when_all_jobs_of_a_run_have_ended_in_whatever_order() {
     let fixture = Fixture::new("ends").await;
@@ -75,7 +64,7 @@ async fn ready_jobs_come_first_and_runs_fill_the_rest_of_a_claim() {
     // Runs of three leave room for all six.
     let claimed = worker.claim_runs(100, 2, 3).await;
     assert_eq!(lengths(&claimed), [3; 6]);
-    release(&mut worker, &claimed.iter().collect::<Vec<_>>()).await;
+    worker.release(&claimed).await;
     // Plain jobs have no run, and never more come than asked for.
     fixture.queue.enqueue(&NewJob::text("plain").priority(-1)).await.unwrap();
     let claimed = worker.claim_runs(5, 1, 1_000).await;
@@ -94,12 +83,12 @@ async fn a_failed_job_starts_again_before_those_behind_it_which_have_no_attempt_
         if !retry_passes {
             let again = worker.claim_runs(10, 1, 10).await;
             assert_eq!(runs(&again), [(jobs[1], None)], "the others are still claimed");
-            release(&mut worker, &[&again[0]]).await;
+            worker.release([&again[0]]).await;
         }
         // One by one, the last first.
-        release(&mut worker, &[&claimed[3]]).await;
+        worker.release([&claimed[3]]).await;
         assert_eq!(worker.claim_runs(10, 1, 10).await, []);
-        release(&mut worker, &[&claimed[2]]).await;
+        worker.release([&claimed[2]]).await;
         let again = worker.claim_runs(10, 1, 10).await;
         assert_eq!((runs(&again), again[0].attempt), (vec![(jobs[1], None)], 2), "it comes alone");
         worker.finish(&[again[0].done()]).await;
@@ -169,10 +158,10 @@ async fn a_run_passes_over_no_job_that_somebody_has_locked_added_or_cancelled() 
         let claimed = worker.claim_runs(10, 1, 10).await;
         assert_eq!(claimed.iter().map(|job| job.job_id).collect::<Vec<_>>(), jobs[..claims], "{statement}");
         other.sql("ROLLBACK TRANSACTION").await;
-        release(&mut worker, &claimed.iter().collect::<Vec<_>>()).await;
+        worker.release(&claimed).await;
         let claimed = worker.claim_runs(10, 1, 10).await;
         assert_eq!(runs(&claimed), of_one_run(&jobs), "after {statement}");
-        release(&mut worker, &claimed.iter().collect::<Vec<_>>()).await;
+        worker.release(&claimed).await;
     }
     // A producer that has not committed a job between them.
     let mut slow = fixture.session().await;
@@ -181,7 +170,7 @@ async fn a_run_passes_over_no_job_that_somebody_has_locked_added_or_cancelled() 
     let claimed = worker.claim_runs(10, 1, 10).await;
     assert_eq!(runs(&claimed), [(jobs[0], None)]);
     slow.sql("COMMIT TRANSACTION").await;
-    release(&mut worker, &[&claimed[0]]).await;
+    worker.release([&claimed[0]]).await;
     fixture.sql("EXEC [$(schema)].[promote] @queue = N'work'").await;
     let all: Vec<i64> = jobs.iter().copied().chain([later[0] - 1, later[0]]).collect();
     assert_eq!(runs(&worker.claim_runs(10, 1, 10).await), of_one_run(&all));

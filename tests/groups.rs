@@ -105,7 +105,7 @@ async fn a_job_that_comes_back_keeps_its_turn() {
 
     // Given back, and lost with its worker.
     let again = claim_only(&mut worker, jobs[0]).await;
-    release(&mut worker, &fixture, &again).await;
+    worker.release([&again]).await;
     claim_only(&mut worker, jobs[0]).await;
     worker.lose(&fixture).await;
     let mut other = WorkerSession::register(&fixture).await;
@@ -113,16 +113,6 @@ async fn a_job_that_comes_back_keeps_its_turn() {
     other.finish(&[again.done()]).await;
     claim_only(&mut other, jobs[1]).await;
     fixture.remove().await;
-}
-
-async fn release(worker: &mut WorkerSession, fixture: &Fixture, job: &Claimed) {
-    let (worker_id, Claimed { job_id, fence, .. }) = (worker.id, job);
-    fixture
-        .sql(&format!(
-            "DECLARE @jobs [$(schema)].[job_list]; INSERT @jobs VALUES ({job_id}, {fence});
-             EXEC [$(schema)].[release] @worker_id = '{worker_id}', @jobs = @jobs"
-        ))
-        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -168,7 +158,7 @@ async fn a_cancelled_job_gives_its_turn_away_whatever_its_state() {
     // Given back, or lost with its worker, it is cancelled, too.
     let fifth = claim_only(&mut worker, jobs[4]).await;
     cancel(jobs[4]).await.unwrap();
-    release(&mut worker, &fixture, &fifth).await;
+    worker.release([&fifth]).await;
     claim_only(&mut worker, jobs[5]).await;
     cancel(jobs[5]).await.unwrap();
     worker.lose(&fixture).await;

@@ -17,17 +17,12 @@ async fn a_panic_is_one_failed_job() {
     let options = QueueOptions::default().max_attempts(1);
     let fixture = Fixture::with("panics", options).await;
     fixture.queue.enqueue_many(&numbers(20)).await.unwrap();
-    let worker = Worker::builder(
-        &fixture.queue,
-        Handlers::any(|job, _| {
-            let number: u32 = job.json()?;
-            assert_ne!(number, 7, "seven is not liked");
-            Ok(())
-        }),
-    )
-    .start()
-    .await
-    .unwrap();
+    let handlers = Handlers::any(|job, _| {
+        let number: u32 = job.json()?;
+        assert_ne!(number, 7, "seven is not liked");
+        Ok(())
+    });
+    let worker = Worker::builder(&fixture.queue, handlers).start().await.unwrap();
     let summary = worker.drain().await.unwrap();
     assert_eq!((summary.stats.done, summary.stats.dead, summary.stats.lost), (19, 1, 0));
     let dead = fixture.queue.admin().list(&JobState::Dead.into(), None, 10).await.unwrap().jobs;
@@ -42,16 +37,11 @@ async fn a_payload_that_does_not_parse_is_one_dead_job_after_one_attempt() {
     let mut jobs = numbers(3);
     jobs.insert(1, NewJob::bytes(vec![0xFF, 0x00, 0x7B]));
     fixture.queue.enqueue_many(&jobs).await.unwrap();
-    let worker = Worker::builder(
-        &fixture.queue,
-        Handlers::any(|job, _| {
-            let _: u32 = job.json()?;
-            Ok(())
-        }),
-    )
-    .start()
-    .await
-    .unwrap();
+    let handlers = Handlers::any(|job, _| {
+        let _: u32 = job.json()?;
+        Ok(())
+    });
+    let worker = Worker::builder(&fixture.queue, handlers).start().await.unwrap();
     let summary = worker.drain().await.unwrap();
     assert_eq!((summary.stats.done, summary.stats.dead, summary.stats.retried), (3, 1, 0));
     let dead = fixture.queue.admin().list(&JobState::Dead.into(), None, 10).await.unwrap().jobs;
@@ -67,26 +57,20 @@ async fn a_handler_may_use_rayon_inside_and_other_threads_of_the_pool_help() {
     config.threads = 2;
     let names = Arc::new(Mutex::new(std::collections::BTreeSet::new()));
     let seen = names.clone();
-    let worker = Worker::builder(
-        &fixture.queue,
-        Handlers::any(move |_, _| {
-            // The first piece waits for the second: only another thread of the pool can run it.
-            let (first, second) = std::sync::mpsc::sync_channel::<()>(0);
-            let (first, second) = (Mutex::new(first), Mutex::new(second));
-            [0, 1].par_iter().for_each(|piece| {
-                seen.lock().insert(std::thread::current().name().unwrap_or_default().to_owned());
-                match piece {
-                    0 => first.lock().send(()).unwrap(),
-                    _ => second.lock().recv_timeout(Duration::from_secs(30)).unwrap(),
-                }
-            });
-            Ok(())
-        }),
-    )
-    .config(&config)
-    .start()
-    .await
-    .unwrap();
+    let handlers = Handlers::any(move |_, _| {
+        // The first piece waits for the second: only another thread of the pool can run it.
+        let (first, second) = std::sync::mpsc::sync_channel::<()>(0);
+        let (first, second) = (Mutex::new(first), Mutex::new(second));
+        [0, 1].par_iter().for_each(|piece| {
+            seen.lock().insert(std::thread::current().name().unwrap_or_default().to_owned());
+            match piece {
+                0 => first.lock().send(()).unwrap(),
+                _ => second.lock().recv_timeout(Duration::from_secs(30)).unwrap(),
+            }
+        });
+        Ok(())
+    });
+    let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
     assert_eq!(worker.drain().await.unwrap().stats.done, 1);
     assert_eq!(names.lock().iter().cloned().collect::<Vec<_>>(), ["readpast-0", "readpast-1"]);
     fixture.remove().await;
@@ -97,16 +81,11 @@ async fn the_output_and_the_run_time_are_stored() {
     let options = QueueOptions::default().completion(CompletionPolicy::Annotate);
     let fixture = Fixture::with("outputs", options).await;
     let enqueued = fixture.queue.enqueue(&NewJob::json(&20).unwrap()).await.unwrap();
-    let worker = Worker::builder(
-        &fixture.queue,
-        Handlers::any(|job, _| {
-            let number: u32 = job.json()?;
-            Ok(Json(number * 2))
-        }),
-    )
-    .start()
-    .await
-    .unwrap();
+    let handlers = Handlers::any(|job, _| {
+        let number: u32 = job.json()?;
+        Ok(Json(number * 2))
+    });
+    let worker = Worker::builder(&fixture.queue, handlers).start().await.unwrap();
     worker.drain().await.unwrap();
     let done = fixture.queue.admin().list(&JobState::Done.into(), None, 10).await.unwrap().jobs;
     assert_eq!(done.len(), 1);
@@ -120,13 +99,8 @@ async fn the_output_and_the_run_time_are_stored() {
 async fn a_dead_verdict_is_obeyed_whatever_the_attempts() {
     let fixture = Fixture::new("verdict").await;
     fixture.queue.enqueue(&NewJob::bytes("x")).await.unwrap();
-    let worker = Worker::builder(
-        &fixture.queue,
-        Handlers::any(|_, _| Err::<(), _>(JobError::dead("not worth a second try ☠").into())),
-    )
-    .start()
-    .await
-    .unwrap();
+    let handlers = Handlers::any(|_, _| Err::<(), _>(JobError::dead("not worth a second try ☠").into()));
+    let worker = Worker::builder(&fixture.queue, handlers).start().await.unwrap();
     let summary = worker.drain().await.unwrap();
     assert_eq!((summary.stats.dead, summary.stats.retried), (1, 0));
     let dead = fixture.queue.admin().list(&JobState::Dead.into(), None, 10).await.unwrap().jobs;
@@ -195,18 +169,13 @@ async fn a_panic_whose_payload_panics_too_is_one_failed_job() {
     let options = QueueOptions::default().max_attempts(1);
     let fixture = Fixture::with("vicious", options).await;
     fixture.queue.enqueue_many(&numbers(10)).await.unwrap();
-    let worker = Worker::builder(
-        &fixture.queue,
-        Handlers::any(|job, _| {
-            if job.json::<u32>()? == 4 {
-                std::panic::panic_any(Vicious);
-            }
-            Ok(())
-        }),
-    )
-    .start()
-    .await
-    .unwrap();
+    let handlers = Handlers::any(|job, _| {
+        if job.json::<u32>()? == 4 {
+            std::panic::panic_any(Vicious);
+        }
+        Ok(())
+    });
+    let worker = Worker::builder(&fixture.queue, handlers).start().await.unwrap();
     let summary = worker.drain().await.unwrap();
     assert_eq!((summary.stats.done, summary.stats.dead), (9, 1));
     fixture.remove().await;
@@ -222,22 +191,16 @@ async fn a_job_that_outlasts_its_time_limit_is_reported_once_and_its_context_say
     });
     let (release, gate) = std::sync::mpsc::channel::<()>();
     let gate = Mutex::new(gate);
-    let worker = Worker::builder(
-        &fixture.queue,
-        Handlers::any(move |job, context| {
-            if job.json::<u32>()? != 1 {
-                return Ok(());
-            }
-            assert!(!context.is_cancelled());
-            gate.lock().recv_timeout(Duration::from_secs(60))?;
-            assert!(context.is_cancelled() && context.time_left() == Some(Duration::ZERO));
-            Err(JobError::dead("too late").into())
-        }),
-    )
-    .config(&config)
-    .start()
-    .await
-    .unwrap();
+    let handlers = Handlers::any(move |job, context| {
+        if job.json::<u32>()? != 1 {
+            return Ok(());
+        }
+        assert!(!context.is_cancelled());
+        gate.lock().recv_timeout(Duration::from_secs(60))?;
+        assert!(context.is_cancelled() && context.time_left() == Some(Duration::ZERO));
+        Err(JobError::dead("too late").into())
+    });
+    let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
     until("the one that hangs is reported", || worker.stats().overdue == 1).await;
     until("the others are done", || worker.stats().done == 2).await;
     release.send(()).unwrap();
@@ -251,23 +214,18 @@ async fn outputs_and_errors_of_any_size_and_contents_are_stored_or_cut() {
     let options = QueueOptions::default().completion(CompletionPolicy::Annotate).max_attempts(1);
     let fixture = Fixture::with("any_output", options).await;
     fixture.queue.enqueue_many(&numbers(5)).await.unwrap();
-    let worker = Worker::builder(
-        &fixture.queue,
-        Handlers::any(|job, _| match job.json::<u32>()? {
-            0 => Ok(Output::bytes(vec![0xFF; 20 << 20])),
-            1 => Ok(Output::bytes([])),
-            2 => Ok(Output::bytes([0xD8, 0x00, 0x27])),
-            3 => Err(JobError::dead("☠\0'; DROP TABLE jobs; --".repeat(100_000)).into()),
-            _ => {
-                // Memory that is given back again is nobody's business.
-                let hog = vec![1_u8; 256 << 20];
-                Ok(Output::bytes([hog[hog.len() - 1]]))
-            }
-        }),
-    )
-    .start()
-    .await
-    .unwrap();
+    let handlers = Handlers::any(|job, _| match job.json::<u32>()? {
+        0 => Ok(Output::bytes(vec![0xFF; 20 << 20])),
+        1 => Ok(Output::bytes([])),
+        2 => Ok(Output::bytes([0xD8, 0x00, 0x27])),
+        3 => Err(JobError::dead("☠\0'; DROP TABLE jobs; --".repeat(100_000)).into()),
+        _ => {
+            // Memory that is given back again is nobody's business.
+            let hog = vec![1_u8; 256 << 20];
+            Ok(Output::bytes([hog[hog.len() - 1]]))
+        }
+    });
+    let worker = Worker::builder(&fixture.queue, handlers).start().await.unwrap();
     let stats = worker.drain().await.unwrap().stats;
     assert_eq!((stats.done, stats.dead), (4, 1));
     let mut done = fixture.queue.admin().list(&JobState::Done.into(), None, 10).await.unwrap().jobs;

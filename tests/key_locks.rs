@@ -158,15 +158,11 @@ async fn producers_of_the_same_keys(rounds: usize) {
     for _ in 0..2 {
         let runs = runs.clone();
         let config = WorkerConfig::default();
-        let worker = Worker::builder(
-            &fixture.queue,
-            Handlers::any(move |job, _| {
-                runs.lock().push(job.id());
-                Ok(())
-            }),
-        )
-        .config(&config)
-        .start();
+        let handlers = Handlers::any(move |job, _| {
+            runs.lock().push(job.id());
+            Ok(())
+        });
+        let worker = Worker::builder(&fixture.queue, handlers).config(&config).start();
         workers.push(worker.await.unwrap());
     }
     let mut producers = Vec::new();

@@ -51,18 +51,14 @@ async fn gated_worker(queue: &Queue) -> (Worker, Arc<Semaphore>) {
     });
     let gate = Arc::new(Semaphore::new(0));
     let (handler_gate, runtime) = (gate.clone(), tokio::runtime::Handle::current());
-    let worker = Worker::builder(
-        queue,
-        Handlers::any(move |job, _| {
-            runtime.block_on(handler_gate.acquire())?.forget();
-            match job.json::<usize>()? {
-                0 => Ok(None),
-                bytes => Ok(Some(Output::bytes(vec![7; bytes]))),
-            }
-        }),
-    )
-    .config(&config)
-    .start();
+    let handlers = Handlers::any(move |job, _| {
+        runtime.block_on(handler_gate.acquire())?.forget();
+        match job.json::<usize>()? {
+            0 => Ok(None),
+            bytes => Ok(Some(Output::bytes(vec![7; bytes]))),
+        }
+    });
+    let worker = Worker::builder(queue, handlers).config(&config).start();
     (worker.await.unwrap(), gate)
 }
 

@@ -56,17 +56,11 @@ async fn acknowledgements_that_are_not_answered_bind_the_worker() {
         worker.finish_batch_size = 20;
         worker.max_in_flight = 20;
     });
-    let worker = Worker::builder(
-        &fixture.queue,
-        Handlers::any(move |_, _| {
-            runtime.block_on(handler_gate.acquire()).unwrap().forget();
-            Ok(())
-        }),
-    )
-    .config(&config)
-    .start()
-    .await
-    .unwrap();
+    let handlers = Handlers::any(move |_, _| {
+        runtime.block_on(handler_gate.acquire()).unwrap().forget();
+        Ok(())
+    });
+    let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
     let monitor = worker.monitor();
     until("the worker holds all it may", || monitor.stats().running + monitor.stats().buffered == 20).await;
     let mut other = fixture.session().await;

@@ -192,21 +192,15 @@ async fn a_handler_runs_in_a_span_with_job_and_attempt() {
     config.worker.retry.base = Duration::ZERO;
     config.worker.promote_interval = Duration::from_millis(10);
     let job_id = queue.enqueue_many(&numbers(1)).await.unwrap()[0].job_id;
-    let worker = Worker::builder(
-        &queue,
-        Handlers::any(|job, _| {
-            tracing::info!("inside");
-            if job.attempt() < 2 {
-                Err::<(), _>(JobError::retry("once more").into())
-            } else {
-                Err(JobError::dead("enough").into())
-            }
-        }),
-    )
-    .config(&config.worker)
-    .start()
-    .await
-    .unwrap();
+    let handlers = Handlers::any(|job, _| {
+        tracing::info!("inside");
+        if job.attempt() < 2 {
+            Err::<(), _>(JobError::retry("once more").into())
+        } else {
+            Err(JobError::dead("enough").into())
+        }
+    });
+    let worker = Worker::builder(&queue, handlers).config(&config.worker).start().await.unwrap();
     worker.drain().await.unwrap();
     let lines = lines_of(queue.name());
     let inside: Vec<&Line> = lines.iter().filter(|line| line.message() == "inside").collect();

@@ -43,16 +43,11 @@ async fn every_stage_of_a_job_shows_up_in_what_is_served() {
     let fixture = Fixture::new("served").await;
     let (queue, address) = queue_with_metrics(&fixture, "served").await;
     queue.enqueue_many(&numbers(20)).await.unwrap();
-    let worker = Worker::builder(
-        &queue,
-        Handlers::any(|job, _| match job.json::<u32>()? {
-            7 => Err(readpast::JobError::dead("seven").into()),
-            _ => Ok(()),
-        }),
-    )
-    .start()
-    .await
-    .unwrap();
+    let handlers = Handlers::any(|job, _| match job.json::<u32>()? {
+        7 => Err(readpast::JobError::dead("seven").into()),
+        _ => Ok(()),
+    });
+    let worker = Worker::builder(&queue, handlers).start().await.unwrap();
     worker.drain().await.unwrap();
 
     let (status, text) = get(address, "/metrics").await;

@@ -193,21 +193,19 @@ async fn a_look_for_lost_jobs_that_arrives_late_takes_nothing_from_the_worker() 
     let starts = Arc::new(AtomicUsize::new(0));
     let (handler_gate, counted, runtime) = (gate.clone(), starts.clone(), tokio::runtime::Handle::current());
     fixture.queue.enqueue_many(&jobs(10)).await.unwrap();
-    let worker = Worker::builder(
-        &queue,
-        Handlers::any(move |_, _| {
-            counted.fetch_add(1, Ordering::Relaxed);
-            runtime.block_on(handler_gate.acquire()).unwrap().forget();
-            Ok(())
-        }),
-    )
-    .config(&changed(long_lease(), |worker| {
-        worker.threads = 1;
-        worker.buffer = 20;
-    }))
-    .start()
-    .await
-    .unwrap();
+    let handlers = Handlers::any(move |_, _| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        runtime.block_on(handler_gate.acquire()).unwrap().forget();
+        Ok(())
+    });
+    let worker = Worker::builder(&queue, handlers)
+        .config(&changed(long_lease(), |worker| {
+            worker.threads = 1;
+            worker.buffer = 20;
+        }))
+        .start()
+        .await
+        .unwrap();
     // The look that was given up was repeated, and the jobs claimed again.
     until("it holds them all", || worker.stats().running == 1 && worker.stats().buffered == 9).await;
     assert!(proxy.has_sprung());
@@ -233,17 +231,11 @@ async fn a_finish_that_did_not_arrive_is_lost_and_not_done_when_the_job_was_give
         worker.finish_batch_size = 1;
         worker.heartbeat_interval = Duration::from_secs(25);
     });
-    let cut_off = Worker::builder(
-        &queue,
-        Handlers::any(move |_, _| {
-            runtime.block_on(handler_gate.acquire()).unwrap().forget();
-            Ok(())
-        }),
-    )
-    .config(&one)
-    .start()
-    .await
-    .unwrap();
+    let handlers = Handlers::any(move |_, _| {
+        runtime.block_on(handler_gate.acquire()).unwrap().forget();
+        Ok(())
+    });
+    let cut_off = Worker::builder(&queue, handlers).config(&one).start().await.unwrap();
     until("the job runs", || cut_off.stats().running == 1).await;
     proxy.block();
     gate.add_permits(1);
@@ -367,18 +359,12 @@ async fn a_network_that_is_gone_for_longer_than_the_lease_costs_the_jobs_in_hand
         worker.lease = Duration::from_secs(1);
         worker.heartbeat_interval = Duration::from_millis(200);
     });
-    let cut_off = Worker::builder(
-        &queue,
-        Handlers::any(move |_, context| {
-            gate.lock().recv_timeout(Duration::from_secs(60))?;
-            assert!(context.is_cancelled(), "the context says that there is no more use");
-            Ok(())
-        }),
-    )
-    .config(&config)
-    .start()
-    .await
-    .unwrap();
+    let handlers = Handlers::any(move |_, context| {
+        gate.lock().recv_timeout(Duration::from_secs(60))?;
+        assert!(context.is_cancelled(), "the context says that there is no more use");
+        Ok(())
+    });
+    let cut_off = Worker::builder(&queue, handlers).config(&config).start().await.unwrap();
     until("it runs one and holds four", || cut_off.stats().running == 1 && cut_off.stats().buffered == 4).await;
     proxy.stall();
 
@@ -425,17 +411,11 @@ async fn while_the_server_is_unreachable_results_are_held_and_the_backlog_is_bou
     });
     let (release, gate) = std::sync::mpsc::channel::<()>();
     let gate = parking_lot::Mutex::new(gate);
-    let worker = Worker::builder(
-        &queue,
-        Handlers::any(move |_, _| {
-            gate.lock().recv_timeout(Duration::from_secs(60))?;
-            Ok(())
-        }),
-    )
-    .config(&config)
-    .start()
-    .await
-    .unwrap();
+    let handlers = Handlers::any(move |_, _| {
+        gate.lock().recv_timeout(Duration::from_secs(60))?;
+        Ok(())
+    });
+    let worker = Worker::builder(&queue, handlers).config(&config).start().await.unwrap();
     until("jobs run and wait", || worker.stats().running == 2 && worker.stats().buffered > 20).await;
     proxy.block();
     let held = worker.stats().running + worker.stats().buffered;
@@ -462,17 +442,11 @@ async fn a_shutdown_without_the_server_ends_at_its_deadline_and_what_was_held_ru
         worker.buffer = 20;
         worker.shutdown_deadline = Duration::from_millis(300);
     });
-    let worker = Worker::builder(
-        &queue,
-        Handlers::any(move |_, _| {
-            gate.lock().recv_timeout(Duration::from_secs(60))?;
-            Ok(())
-        }),
-    )
-    .config(&config)
-    .start()
-    .await
-    .unwrap();
+    let handlers = Handlers::any(move |_, _| {
+        gate.lock().recv_timeout(Duration::from_secs(60))?;
+        Ok(())
+    });
+    let worker = Worker::builder(&queue, handlers).config(&config).start().await.unwrap();
     until("it holds them all", || worker.stats().running == 1 && worker.stats().buffered == 19).await;
     proxy.block();
     release.send(()).unwrap();

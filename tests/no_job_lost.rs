@@ -26,17 +26,11 @@ async fn a_worker_holds_what_the_table_says_and_never_more_than_allowed() {
     config.batch_size = 10;
     config.finish_batch_size = 10;
     config.max_in_flight = 10;
-    let worker = Worker::builder(
-        &fixture.queue,
-        Handlers::any(move |_, _| {
-            runtime.block_on(handler_gate.acquire()).unwrap().forget();
-            Ok(())
-        }),
-    )
-    .config(&config)
-    .start()
-    .await
-    .unwrap();
+    let handlers = Handlers::any(move |_, _| {
+        runtime.block_on(handler_gate.acquire()).unwrap().forget();
+        Ok(())
+    });
+    let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
     let monitor = worker.monitor();
     let held = || {
         let stats = monitor.stats();
@@ -69,17 +63,12 @@ async fn cut_connections_lose_nothing_and_repeat_only_what_was_in_flight() {
     fixture.queue.enqueue_many(&numbers(JOBS)).await.unwrap();
     let runs = Arc::new(Mutex::new(HashMap::<u32, u32>::new()));
     let ledger = runs.clone();
-    let worker = Worker::builder(
-        &through_proxy,
-        Handlers::any(move |job, _| {
-            std::thread::sleep(Duration::from_micros(200)); // the work
-            *ledger.lock().entry(job.json()?).or_default() += 1;
-            Ok(())
-        }),
-    )
-    .start()
-    .await
-    .unwrap();
+    let handlers = Handlers::any(move |job, _| {
+        std::thread::sleep(Duration::from_micros(200)); // the work
+        *ledger.lock().entry(job.json()?).or_default() += 1;
+        Ok(())
+    });
+    let worker = Worker::builder(&through_proxy, handlers).start().await.unwrap();
     let monitor = worker.monitor();
     for tenth in 1..10 {
         until("some more jobs have run", || runs.lock().len() as u32 >= tenth * JOBS / 10).await;

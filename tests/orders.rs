@@ -26,34 +26,6 @@ async fn claimed_one_by_one(fixture: &Fixture) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fifo_claims_the_oldest_first() {
-    let fixture = Fixture::with("fifo", ordered(ClaimOrder::Fifo)).await;
-    fixture.queue.enqueue_many(&numbers(3)).await.unwrap();
-    fixture.queue.enqueue(&NewJob::text("last")).await.unwrap();
-    assert_eq!(claimed_one_by_one(&fixture).await, ["0", "1", "2", "last"]);
-    fixture.remove().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn lifo_claims_the_newest_first() {
-    let fixture = Fixture::with("lifo", ordered(ClaimOrder::Lifo)).await;
-    fixture.queue.enqueue_many(&numbers(3)).await.unwrap();
-    fixture.queue.enqueue(&NewJob::text("last")).await.unwrap();
-    assert_eq!(claimed_one_by_one(&fixture).await, ["last", "2", "1", "0"]);
-    fixture.remove().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn any_claims_each_once() {
-    let fixture = Fixture::with("any", ordered(ClaimOrder::Any)).await;
-    fixture.queue.enqueue_many(&numbers(5)).await.unwrap();
-    let mut payloads = claimed_one_by_one(&fixture).await;
-    payloads.sort();
-    assert_eq!(payloads, ["0", "1", "2", "3", "4"]);
-    fixture.remove().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_batch_claim_takes_the_first_of_the_order() {
     let fixture = Fixture::with("first_of_fifo", ordered(ClaimOrder::Fifo)).await;
     let enqueued = fixture.queue.enqueue_many(&numbers(10)).await.unwrap();

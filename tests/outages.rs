@@ -47,19 +47,15 @@ async fn workers(fixture: &Fixture, url: &str) -> (Vec<Worker>, Runs) {
         let queue = Queue::connect(&config).await.unwrap();
         let noted = runs.clone();
         let worker_config = worker_config();
-        let worker = Worker::builder(
-            &queue,
-            Handlers::any(move |job, _| {
-                std::thread::sleep(LEASE / 2); // the work
-                let mut noted = noted.lock();
-                let (runs, attempt) = noted.entry(job.id()).or_default();
-                *runs += 1;
-                *attempt = job.attempt().max(*attempt);
-                Ok(())
-            }),
-        )
-        .config(&worker_config)
-        .start();
+        let handlers = Handlers::any(move |job, _| {
+            std::thread::sleep(LEASE / 2); // the work
+            let mut noted = noted.lock();
+            let (runs, attempt) = noted.entry(job.id()).or_default();
+            *runs += 1;
+            *attempt = job.attempt().max(*attempt);
+            Ok(())
+        });
+        let worker = Worker::builder(&queue, handlers).config(&worker_config).start();
         workers.push(worker.await.unwrap());
     }
     (workers, runs)

@@ -157,16 +157,11 @@ async fn text_from_t_sql_is_utf_16_and_read_as_json() {
         let json = serde_json::to_string(&Invoice { number: 4711, customer: customer.to_string() }).unwrap();
         session.sql(&format!("EXEC [$(schema)].[enqueue] @queue = N'work', @text = {}", literal(&json))).await;
     }
-    let worker = Worker::builder(
-        &fixture.queue,
-        Handlers::any(|job, _| {
-            let invoice: Invoice = job.json()?;
-            Ok(Output::bytes(invoice.customer))
-        }),
-    )
-    .start()
-    .await
-    .unwrap();
+    let handlers = Handlers::any(|job, _| {
+        let invoice: Invoice = job.json()?;
+        Ok(Output::bytes(invoice.customer))
+    });
+    let worker = Worker::builder(&fixture.queue, handlers).start().await.unwrap();
     worker.drain().await.unwrap();
     // The session replaces $(schema), in the last of the texts too.
     let expected = TEXTS.map(|text| text.replace("$(schema)", fixture.schema()));

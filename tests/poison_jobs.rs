@@ -136,12 +136,7 @@ async fn a_job_that_must_run_alone_and_was_given_back_must_still_and_has_its_att
     for _ in 0..2 {
         let alone = worker.claim_alone(10).await.remove(0);
         assert_eq!(alone.attempt, 1);
-        let release = format!(
-            "DECLARE @jobs [$(schema)].[job_list]; INSERT @jobs VALUES ({}, {}); \
-             EXEC [$(schema)].[release] @worker_id = '{}', @jobs = @jobs",
-            alone.job_id, alone.fence, worker.id
-        );
-        assert!(fixture.sql(&release).await.is_empty());
+        assert!(worker.release([&alone]).await.is_empty());
         assert_eq!(worker.claim(10).await, [], "not in company");
     }
     assert_eq!(fixture.queue.admin().stats(None).await.unwrap().dead, 0);
@@ -196,23 +191,17 @@ async fn a_job_that_must_run_alone_waits_for_the_others_and_the_others_for_it() 
     let (handler_gates, noted) = (gates.clone(), started.clone());
     let runtime = tokio::runtime::Handle::current();
     let config = changed(WorkerConfig::default(), |worker| worker.threads = 4);
-    let worker = Worker::builder(
-        &fixture.queue,
-        Handlers::any(move |job, _| {
-            let name = job.text()?.to_string();
-            noted.lock().push(name.clone());
-            match name.as_str() {
-                "first" => runtime.block_on(handler_gates[0].acquire())?.forget(),
-                "suspect" => runtime.block_on(handler_gates[1].acquire())?.forget(),
-                _ => {}
-            }
-            Ok(())
-        }),
-    )
-    .config(&config)
-    .start()
-    .await
-    .unwrap();
+    let handlers = Handlers::any(move |job, _| {
+        let name = job.text()?.to_string();
+        noted.lock().push(name.clone());
+        match name.as_str() {
+            "first" => runtime.block_on(handler_gates[0].acquire())?.forget(),
+            "suspect" => runtime.block_on(handler_gates[1].acquire())?.forget(),
+            _ => {}
+        }
+        Ok(())
+    });
+    let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
     let has_started = |name: &str| started.lock().iter().any(|started| started == name);
     fixture.queue.enqueue(&NewJob::text("first")).await.unwrap();
     until("the first runs", || has_started("first")).await;

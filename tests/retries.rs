@@ -17,16 +17,11 @@ async fn a_failing_job_is_tried_as_often_as_allowed_then_dead_with_its_last_erro
     fixture.queue.enqueue(&NewJob::bytes("x")).await.unwrap();
     let attempts = Arc::new(Mutex::new(Vec::new()));
     let seen = attempts.clone();
-    let worker = Worker::builder(
-        &fixture.queue,
-        Handlers::any(move |job, _| {
-            seen.lock().push((job.attempt(), job.is_last_attempt()));
-            Err::<(), _>(JobError::retry(format!("failure {}", job.attempt())).into())
-        }),
-    )
-    .start()
-    .await
-    .unwrap();
+    let handlers = Handlers::any(move |job, _| {
+        seen.lock().push((job.attempt(), job.is_last_attempt()));
+        Err::<(), _>(JobError::retry(format!("failure {}", job.attempt())).into())
+    });
+    let worker = Worker::builder(&fixture.queue, handlers).start().await.unwrap();
     let summary = worker.drain().await.unwrap();
     assert_eq!(*attempts.lock(), [(1, false), (2, false), (3, true)]);
     assert_eq!((summary.stats.done, summary.stats.retried, summary.stats.dead), (0, 2, 1));
@@ -52,13 +47,9 @@ async fn a_job_s_own_maximum_overrides_the_queue_s() {
 async fn retry_in_waits_as_long_as_it_says() {
     let fixture = Fixture::new("retry_in").await;
     fixture.queue.enqueue(&NewJob::bytes("x")).await.unwrap();
-    let worker = Worker::builder(
-        &fixture.queue,
-        Handlers::any(|_, _| Err::<(), _>(JobError::retry_in(Duration::from_secs(3_600), "in an hour").into())),
-    )
-    .start()
-    .await
-    .unwrap();
+    let handlers =
+        Handlers::any(|_, _| Err::<(), _>(JobError::retry_in(Duration::from_secs(3_600), "in an hour").into()));
+    let worker = Worker::builder(&fixture.queue, handlers).start().await.unwrap();
     let monitor = worker.monitor();
     crate::support::until("the failure is acknowledged", || monitor.stats().retried == 1).await;
     worker.shutdown().await.unwrap();
@@ -81,16 +72,11 @@ async fn a_requeued_job_starts_from_its_first_attempt_with_a_higher_fence() {
     assert_eq!(fixture.queue.admin().change(&JobChange::Requeue, JobState::Dead).await.unwrap().changed, 1);
     let seen = Arc::new(Mutex::new(None));
     let sink = seen.clone();
-    let worker = Worker::builder(
-        &fixture.queue,
-        Handlers::any(move |job, _| {
-            *sink.lock() = Some((job.attempt(), job.fence().0));
-            Ok(())
-        }),
-    )
-    .start()
-    .await
-    .unwrap();
+    let handlers = Handlers::any(move |job, _| {
+        *sink.lock() = Some((job.attempt(), job.fence().0));
+        Ok(())
+    });
+    let worker = Worker::builder(&fixture.queue, handlers).start().await.unwrap();
     assert_eq!(worker.drain().await.unwrap().stats.done, 1);
     assert_eq!(*seen.lock(), Some((1, 2)));
     fixture.remove().await;

@@ -85,16 +85,11 @@ async fn one_life(everything: &Everything) -> Vec<String> {
         let queue = Queue::connect(&config).await.unwrap();
         everything.note((&queue, queue.admin().verify().await, queue.admin().install().await));
         everything.note((queue.admin().create(QueueOptions::default()).await, queue.enqueue_many(&numbers(20)).await));
-        let worker = Worker::builder(
-            &queue,
-            Handlers::any(|job, context| {
-                let shown = format!("{job:?} {context:?}");
-                Err::<(), _>(JobError::dead(shown).into())
-            }),
-        )
-        .start()
-        .await
-        .unwrap();
+        let handlers = Handlers::any(|job, context| {
+            let shown = format!("{job:?} {context:?}");
+            Err::<(), _>(JobError::dead(shown).into())
+        });
+        let worker = Worker::builder(&queue, handlers).start().await.unwrap();
         everything.note((worker.stop_handle(), worker.monitor(), worker.stats()));
         proxy.cut();
         everything.note(worker.drain().await);

@@ -521,21 +521,15 @@ async fn a_clock_that_jumps_back_and_forth_over_jobs_in_every_state_loses_none()
     let hour = Duration::from_secs(3_600);
     fixture.queue.enqueue_many(&[NewJob::text("repeated"), NewJob::text("runs"), NewJob::text("waits")]).await.unwrap();
     fixture.queue.enqueue(&NewJob::text("scheduled").delay(hour)).await.unwrap();
-    let worker = Worker::builder(
-        &fixture.queue,
-        Handlers::any(move |job, _| {
-            counted.fetch_add(1, Ordering::Relaxed);
-            if job.text()? == "repeated" && job.attempt() == 1 {
-                return Err(JobError::retry_in(hour, "again in an hour").into());
-            }
-            gate.lock().recv_timeout(Duration::from_secs(60))?;
-            Ok(())
-        }),
-    )
-    .config(&config)
-    .start()
-    .await
-    .unwrap();
+    let handlers = Handlers::any(move |job, _| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        if job.text()? == "repeated" && job.attempt() == 1 {
+            return Err(JobError::retry_in(hour, "again in an hour").into());
+        }
+        gate.lock().recv_timeout(Duration::from_secs(60))?;
+        Ok(())
+    });
+    let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
     let stats = || worker.stats();
     until("each is in its state", || stats().retried == 1 && stats().running == 1 && stats().buffered == 1).await;
 

@@ -74,21 +74,16 @@ async fn a_second_request_stops_at_once_and_the_running_job_is_told() {
     let (told, was_told) = std::sync::mpsc::channel();
     let (let_it_end, may_end) = std::sync::mpsc::channel::<()>();
     let may_end = Mutex::new(may_end);
-    let worker = Worker::builder(
-        &fixture.queue,
-        Handlers::any(move |_, context| {
-            while !context.is_cancelled() {
-                std::thread::yield_now();
-            }
-            told.send(()).unwrap();
-            // Its result must not be there in time to be acknowledged all the same.
-            let _ = may_end.lock().unwrap().recv();
-            Ok(())
-        }),
-    )
-    .start()
-    .await
-    .unwrap();
+    let handlers = Handlers::any(move |_, context| {
+        while !context.is_cancelled() {
+            std::thread::yield_now();
+        }
+        told.send(()).unwrap();
+        // Its result must not be there in time to be acknowledged all the same.
+        let _ = may_end.lock().unwrap().recv();
+        Ok(())
+    });
+    let worker = Worker::builder(&fixture.queue, handlers).start().await.unwrap();
     let monitor = worker.monitor();
     until("the job runs", || monitor.stats().running == 1).await;
     let stop = worker.stop_handle();

@@ -120,13 +120,8 @@ async fn the_schema_is_upgraded_while_old_programs_work() {
             finished += urgent.len() as i64;
             assert_eq!(old_worker.finish(&urgent).await, []);
             // Those were to be ready at the end.
-            for job in waiting {
-                let release = format!(
-                    "DECLARE @jobs [$(schema)].[job_list]; INSERT @jobs VALUES ({}, {});
-                     EXEC [$(schema)].[release] @worker_id = '{}', @jobs = @jobs",
-                    job.job_id, job.fence, old_worker.id
-                );
-                old_worker.session.sql(&release).await;
+            if !waiting.is_empty() {
+                old_worker.release(&waiting).await;
             }
         }
         (finished, old_worker)

@@ -107,18 +107,12 @@ impl Bench {
         let available = available.ready + available.waiting;
         let ended = Arc::new(AtomicU64::new(0));
         let counted = ended.clone();
-        let worker = Worker::builder(
-            queue,
-            Handlers::any(move |_job, _context| {
-                work.run();
-                counted.fetch_add(1, Ordering::Relaxed);
-                Ok(())
-            }),
-        )
-        .config(config)
-        .start()
-        .await
-        .expect("the worker starts");
+        let handlers = Handlers::any(move |_job, _context| {
+            work.run();
+            counted.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        });
+        let worker = Worker::builder(queue, handlers).config(config).start().await.expect("the worker starts");
         let monitor = worker.monitor();
         // This thread alone wakes for it, not one of the runtime's as well.
         let acknowledged = |least: u64| {

@@ -43,22 +43,18 @@ async fn last_end(sizes: &Sizes, speeds: [Duration; 3], tiny: u64) -> f64 {
         let mut config = WorkerConfig::default();
         config.threads = 1;
         let own = bench.queue("fairness").await;
-        let started = Worker::builder(
-            &own,
-            Handlers::any(move |_job, _context| {
-                let is_tiny =
-                    tiny_left.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(1)).is_ok();
-                if !is_tiny {
-                    let _ = times.send(Instant::now());
-                    std::thread::sleep(speed);
-                    long_left.fetch_sub(1, Ordering::AcqRel);
-                    let _ = times.send(Instant::now());
-                }
-                Ok(())
-            }),
-        )
-        .config(&config)
-        .start();
+        let handlers = Handlers::any(move |_job, _context| {
+            let is_tiny =
+                tiny_left.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(1)).is_ok();
+            if !is_tiny {
+                let _ = times.send(Instant::now());
+                std::thread::sleep(speed);
+                long_left.fetch_sub(1, Ordering::AcqRel);
+                let _ = times.send(Instant::now());
+            }
+            Ok(())
+        });
+        let started = Worker::builder(&own, handlers).config(&config).start();
         workers.push(started.await.expect("the worker starts"));
     }
     let mut seen = Vec::new();

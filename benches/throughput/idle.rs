@@ -33,17 +33,11 @@ pub async fn measure(report: &mut Report, sizes: &Sizes) {
     let queue = bench.queue("idle").await;
     let (started, mut starts) = mpsc::unbounded_channel();
     let config = WorkerConfig::default();
-    let worker = Worker::builder(
-        &queue,
-        Handlers::any(move |_job, _context| {
-            let _ = started.send(Instant::now());
-            Ok(())
-        }),
-    )
-    .config(&config)
-    .start()
-    .await
-    .expect("the worker starts");
+    let handlers = Handlers::any(move |_job, _context| {
+        let _ = started.send(Instant::now());
+        Ok(())
+    });
+    let worker = Worker::builder(&queue, handlers).config(&config).start().await.expect("the worker starts");
 
     let monitor = worker.monitor();
     let mut same_process = Vec::new();

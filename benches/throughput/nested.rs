@@ -22,23 +22,18 @@ pub async fn measure(report: &mut Report, sizes: &Sizes) {
     for _ in 0..sizes.rounds {
         let bare = super::share::bare_rayon(work, PIECES.into());
         let (ended, mut results) = tokio::sync::mpsc::unbounded_channel();
-        let worker = Worker::builder(
-            &queue,
-            Handlers::any(move |_job, _context| {
-                let threads = Arc::new(Mutex::new(HashSet::new()));
-                let started_at = Instant::now();
-                (0..PIECES).into_par_iter().with_max_len(1).for_each(|_| {
-                    work.run();
-                    threads.lock().expect("no piece panics").insert(rayon::current_thread_index());
-                });
-                let used = threads.lock().expect("no piece panics").len();
-                let _ = ended.send((used, started_at.elapsed()));
-                Ok(())
-            }),
-        )
-        .start()
-        .await
-        .expect("the worker starts");
+        let handlers = Handlers::any(move |_job, _context| {
+            let threads = Arc::new(Mutex::new(HashSet::new()));
+            let started_at = Instant::now();
+            (0..PIECES).into_par_iter().with_max_len(1).for_each(|_| {
+                work.run();
+                threads.lock().expect("no piece panics").insert(rayon::current_thread_index());
+            });
+            let used = threads.lock().expect("no piece panics").len();
+            let _ = ended.send((used, started_at.elapsed()));
+            Ok(())
+        });
+        let worker = Worker::builder(&queue, handlers).start().await.expect("the worker starts");
         queue.enqueue(&NewJob::bytes(payload())).await.expect("a job is enqueued");
         let (used, wall) = results.recv().await.expect("the job ends");
         worker.shutdown().await.expect("the worker ends");

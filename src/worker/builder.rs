@@ -172,6 +172,12 @@ impl WorkerBuilder {
         resources(&self.config.resources, MachineMemory::of_this_process().usable(), threads)
     }
 
+    /// How many bytes of memory the machine and the control groups of this process have free, if the system tells.
+    #[doc(hidden)]
+    pub fn free_memory() -> Option<u64> {
+        MachineMemory::of_this_process().free()
+    }
+
     /// Registers the worker and starts claiming. The worker talks to SQL Server on a thread of its own, so that the
     /// program's use of its runtime cannot delay the renewal of the lease.
     ///

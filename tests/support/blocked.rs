@@ -29,18 +29,12 @@ pub async fn blocked_worker(fixture: &Fixture, queue: &Queue, config: WorkerConf
         worker.threads = 1;
         worker.buffer = 20;
     });
-    let worker = Worker::builder(
-        queue,
-        Handlers::any(move |_, _| {
-            counted.fetch_add(1, Ordering::Relaxed);
-            runtime.block_on(handler_gate.acquire()).unwrap().forget();
-            Ok(())
-        }),
-    )
-    .config(&config)
-    .start()
-    .await
-    .unwrap();
+    let handlers = Handlers::any(move |_, _| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        runtime.block_on(handler_gate.acquire()).unwrap().forget();
+        Ok(())
+    });
+    let worker = Worker::builder(queue, handlers).config(&config).start().await.unwrap();
     let monitor = worker.monitor();
     until("one job runs and nine wait", || monitor.stats().running == 1 && monitor.stats().buffered == 9).await;
     BlockedWorker { worker, gate, starts }

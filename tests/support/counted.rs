@@ -14,20 +14,14 @@ pub type Runs = Arc<Mutex<HashMap<JobId, (u32, u32)>>>;
 pub async fn counting_worker(queue: &Queue, config: &WorkerConfig) -> (Worker, Runs) {
     let runs = Runs::default();
     let ledger = runs.clone();
-    let worker = Worker::builder(
-        queue,
-        Handlers::any(move |job, _| {
-            let mut ledger = ledger.lock();
-            let (times, attempt) = ledger.entry(job.id()).or_default();
-            *times += 1;
-            *attempt = job.attempt().max(*attempt);
-            Ok(())
-        }),
-    )
-    .config(config)
-    .start()
-    .await
-    .unwrap();
+    let handlers = Handlers::any(move |job, _| {
+        let mut ledger = ledger.lock();
+        let (times, attempt) = ledger.entry(job.id()).or_default();
+        *times += 1;
+        *attempt = job.attempt().max(*attempt);
+        Ok(())
+    });
+    let worker = Worker::builder(queue, handlers).config(config).start().await.unwrap();
     (worker, runs)
 }
 

@@ -622,6 +622,17 @@ impl WorkerSession {
         Ok(reports(&result))
     }
 
+    /// Gives jobs back; returns the ids of those that are not this worker's.
+    pub async fn release<'a>(&mut self, jobs: impl IntoIterator<Item = &'a Claimed>) -> Vec<i64> {
+        let rows: Vec<_> = jobs.into_iter().map(|job| format!("({}, {})", job.job_id, job.fence)).collect();
+        let (rows, id) = (rows.join(", "), self.id);
+        let call = format!(
+            "DECLARE @jobs [$(schema)].[job_list]; INSERT @jobs (job_id, fence) VALUES {rows};
+             EXEC [$(schema)].[release] @worker_id = '{id}', @jobs = @jobs"
+        );
+        self.session.numbers(&call).await
+    }
+
     /// Moves jobs to other queues, each with the error `no`, together with jobs that end otherwise. Returns the ids
     /// that did not end as asked, and how.
     pub async fn move_jobs(&mut self, moves: &[(&Claimed, &str)], others: &[Finish]) -> Vec<(i64, String)> {

@@ -198,15 +198,11 @@ pub fn answers(input: &[u8]) {
 async fn tampered_worker(bench: &Bench, runs: Arc<AtomicUsize>) {
     let Ok(queue) = Queue::connect(&bench.tampered).await else { return };
     let counted = runs.clone();
-    let worker = Worker::builder(
-        &queue,
-        Handlers::any(move |_, _| {
-            counted.fetch_add(1, Ordering::SeqCst);
-            Ok(())
-        }),
-    )
-    .config(&bench.tampered.worker)
-    .start();
+    let handlers = Handlers::any(move |_, _| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    });
+    let worker = Worker::builder(&queue, handlers).config(&bench.tampered.worker).start();
     let Ok(worker) = worker.await else { return };
     let (monitor, stop) = (worker.monitor(), worker.stop_handle());
     let end = async {
@@ -251,24 +247,20 @@ pub fn payload(bytes: &[u8]) {
     let expected = bytes.to_vec();
     bench.runtime.block_on(async {
         let job_id = bench.honest.enqueue(&NewJob::bytes(bytes)).await.expect("an honest server").job_id;
-        let worker = Worker::builder(
-            &bench.honest,
-            Handlers::any(move |job, _| {
-                assert_eq!((job.id(), job.payload()), (job_id, expected.as_slice()));
-                assert_eq!(job.text().ok().as_deref(), std::str::from_utf8(&expected).ok());
-                for error in [
-                    job.text().err(),
-                    job.json::<String>().err(),
-                    job.json::<(u8, f64, Option<bool>)>().err(),
-                    job.json::<HashMap<String, Vec<i64>>>().err(),
-                ] {
-                    assert!(error.is_none_or(|error| error.to_string().contains(&job_id.to_string())));
-                }
-                Ok(Output::bytes(job.payload()))
-            }),
-        )
-        .config(&bench.tampered.worker)
-        .start();
+        let handlers = Handlers::any(move |job, _| {
+            assert_eq!((job.id(), job.payload()), (job_id, expected.as_slice()));
+            assert_eq!(job.text().ok().as_deref(), std::str::from_utf8(&expected).ok());
+            for error in [
+                job.text().err(),
+                job.json::<String>().err(),
+                job.json::<(u8, f64, Option<bool>)>().err(),
+                job.json::<HashMap<String, Vec<i64>>>().err(),
+            ] {
+                assert!(error.is_none_or(|error| error.to_string().contains(&job_id.to_string())));
+            }
+            Ok(Output::bytes(job.payload()))
+        });
+        let worker = Worker::builder(&bench.honest, handlers).config(&bench.tampered.worker).start();
         let drained = timeout(PATIENCE, worker.await.expect("an honest server").drain()).await;
         let stats = drained.expect("it ends").expect("an honest server").stats;
         assert_eq!((stats.done, stats.retried, stats.dead), (1, 0, 0), "a check in the handler failed");

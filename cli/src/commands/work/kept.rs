@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use readpast::crates::rayon;
-use readpast::{BoxError, Context, Job, JobError, Output};
+use readpast::{BoxError, Context, Job, JobError, Output, WorkerBuilder};
 
 use super::ending::{Ending, pause};
 use super::error_tail::ErrorTail;
@@ -150,10 +150,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Whether a program can be started that needs as much memory as its predecessor.
 fn has_room_for(bytes: u64) -> bool {
-    #[cfg(target_os = "linux")]
-    return super::memory::free_memory() > bytes;
-    #[cfg(not(target_os = "linux"))]
-    return bytes == 0; // both are unknown
+    // Where the system does not tell the one, the other is unknown, too.
+    WorkerBuilder::free_memory().map_or(bytes == 0, |free| free > bytes)
 }
 
 impl Place {

@@ -4,13 +4,10 @@
 //! |---|---|
 //! | `memory_limits`, `memory_means` | the choice of the way; a program's limit |
 //! | `own_group`, `group_directory`, `program_groups` | control groups |
-//! | `free_memory` | how much memory is free |
 //! | `tree_watch`, `process_tree` | the watch of resident memory, where there are no control groups |
 //!
 //! `memory_limits_elsewhere` is for systems other than Linux.
 
-#[cfg(target_os = "linux")]
-mod free_memory;
 #[cfg(target_os = "linux")]
 mod group_directory;
 #[cfg_attr(not(target_os = "linux"), path = "memory_limits_elsewhere.rs")]
@@ -25,8 +22,6 @@ mod program_groups;
 #[cfg(target_os = "linux")]
 mod tree_watch;
 
-#[cfg(target_os = "linux")]
-pub use free_memory::free_memory;
 #[cfg(unix)]
 pub use memory_limits::MemoryLimit;
 pub use memory_limits::MemoryLimits;
