@@ -11,7 +11,7 @@ use crate::adopted::{
     FOUR_QUEUE, OUTBOX, SIMPLE_QUEUE, STATUS_QUEUE, STATUS_QUEUE_INDEXES, TABLES_AS_QUEUES, adopted, adopted_with,
     catalog, example,
 };
-use crate::support::{Claimed, Fixture, Session, WorkerSession, literal, number, text};
+use crate::support::{Fixture, WorkerSession, literal, number, text};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_same_table_gives_the_same_script_and_installing_twice_is_harmless() {

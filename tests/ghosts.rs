@@ -306,7 +306,8 @@ async fn a_claim_under_a_limit_does_not_count_over_the_claims_before_it() {
         reads.push(server.entries_read() - before);
     }
     println!("2,000 claims: those under a limit read {reads:?} entries");
-    assert!(reads.iter().all(|entries| *entries <= A_LOOK), "{reads:?}");
+    // A look each for the limit and for the jobs.
+    assert!(reads.iter().all(|entries| *entries <= 2 * A_LOOK), "{reads:?}");
     claimer.end(held, 0, 0).await;
     assert_eq!(claimer.claim(10).await.len(), 1);
 }
