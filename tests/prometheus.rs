@@ -1,6 +1,6 @@
 //! With a real Prometheus: what a worker serves is valid, every expression of the dashboard and of the alerts returns
 //! data from a worker under load, and every alert fires when it should and only then. Ignored where `prometheus` and
-//! `promtool` may be missing; `.ci/run` installs them and runs these tests.
+//! `promtool` may be missing; `.ci/check-grafana` installs them and runs these tests.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ fn promtool(arguments: &[&str], input: &str) {
 }
 
 #[test]
-#[ignore = "needs promtool (Debian: prometheus); .ci/run runs it where it is"]
+#[ignore = "needs promtool (Debian: prometheus); .ci/check-grafana runs it where it is"]
 fn the_alerts_fire_when_they_should_and_only_then() {
     promtool(&["check", "rules", "grafana/alerts.yaml"], "");
     promtool(&["test", "rules", "grafana/alerts.test.yaml"], "");
@@ -150,7 +150,7 @@ fn is_number(sample: &Value) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs prometheus and promtool (Debian: prometheus); .ci/run runs it where they are"]
+#[ignore = "needs prometheus and promtool (Debian: prometheus); .ci/check-grafana runs it where they are"]
 async fn every_expression_returns_data_from_a_worker_under_load() {
     let fixture = Fixture::new("prometheus").await;
     let proxy = Proxy::start(fixture.url()).await;
