@@ -110,8 +110,8 @@ mod tests {
     fn the_resident_memory_is_that_of_a_process_and_its_children() {
         let mut cat = std::process::Command::new("cat");
         let mut child = cat.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        child.stdin.as_ref().unwrap().write_all(b"x").unwrap();
-        child.stdout.as_ref().unwrap().read_exact(&mut [0]).unwrap(); // its file is executed
+        child.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+        child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap(); // its file is executed
         let of_child = resident(child.id() as i32);
         assert!(of_child > 0 && resident(std::process::id() as i32) > of_child);
         child.kill().unwrap();
