@@ -550,3 +550,23 @@ async fn what_a_kind_without_history_needs_is_known_once_its_first_job_has_ended
     assert_eq!(used.most(), 8, "GiB of eight");
     fixture.remove().await;
 }
+
+/// The first worker is the elected one: it makes postponed jobs ready, and learns of it before all others.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_elected_worker_leaves_a_job_that_it_cannot_run_to_another_soon() {
+    let fixture = Fixture::new("needs_others").await;
+    let start = async |config: WorkerConfig| {
+        let handlers = Handlers::any(|_, _| Ok(()));
+        Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap()
+    };
+    let small = start(changed(eight_gib(2), |worker| worker.resources.memory = MemorySize::Bytes(GIB))).await;
+    let large = start(eight_gib(2)).await;
+    let jobs: Vec<_> = (0..20).map(|_| NewJob::text("").needs(Needs::new().memory(2 * GIB))).collect();
+    fixture.queue.enqueue_many(&jobs).await.unwrap();
+    until("the large worker has run them", || large.stats().done == 20).await;
+    let postponed = small.stats().snoozed;
+    assert!(postponed <= 60, "the small worker has postponed them {postponed} times");
+    small.shutdown().await.unwrap();
+    large.shutdown().await.unwrap();
+    fixture.remove().await;
+}

@@ -30,6 +30,10 @@ use super::put_off_budget::PutOffBudget;
 use super::suspects::{CrashSuspects, UndeliverablePayload};
 use super::watcher::WatchSender;
 
+/// How long a worker that has postponed jobs for others lets these go first: longer than the default of `poll_max_ms`,
+/// at which they notice jobs.
+const OTHERS_FIRST: Duration = Duration::from_millis(250);
+
 /// When an idle worker claims regardless of the watcher.
 const CLAIM_ANYWAY: Duration = Duration::from_secs(300);
 
@@ -495,5 +499,15 @@ impl Prefetcher {
             }
         }
         self.watcher.end();
+        self.let_others_go_first().await;
+    }
+
+    /// Waits a moment if jobs that this worker has postponed for others may be ready again. Otherwise the worker that
+    /// promotes them would be the first to claim them, each time.
+    async fn let_others_go_first(&self) {
+        let WorkerState { config, arrivals, stop, .. } = &*self.state;
+        if arrivals.has_left_within(config.unknown_kind_delay + 2 * config.promote_interval) {
+            stop.pause(OTHERS_FIRST).await;
+        }
     }
 }

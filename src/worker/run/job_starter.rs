@@ -126,6 +126,7 @@ impl JobStarter {
             // A job without a row, or one that has waited too long, is dead.
             if matches!(outcome, Outcome::Snooze { .. }) {
                 self.state.metrics.deferred_unknown_kind();
+                self.state.arrivals.left_to_others();
             }
             self.put_off(claimed, outcome);
             return Instant::now();
@@ -325,6 +326,7 @@ impl JobStarter {
         let outcome = self.span.in_scope(|| self.for_other_workers.needs_too_much(job, &needs, has));
         if matches!(outcome, Outcome::Snooze { .. }) {
             self.state.metrics.deferred_too_large();
+            self.state.arrivals.left_to_others();
         }
         self.put_off(claimed, outcome);
     }

@@ -6,7 +6,9 @@
 //! ```
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::procedures::worker::ClaimLimit;
@@ -18,6 +20,7 @@ pub(in crate::worker) struct ClaimSignals {
     found_nothing: Notify,
     limited: AtomicBool,
     ends_make_room: AtomicBool,
+    left_at: Mutex<Option<Instant>>,
 }
 
 impl ClaimSignals {
@@ -29,6 +32,16 @@ impl ClaimSignals {
     /// Returns when there may be jobs. Only the prefetcher calls it.
     pub(in crate::worker) async fn expected(&self) {
         self.expected.notified().await;
+    }
+
+    /// Records that this worker postponed a job that only others can run.
+    pub(in crate::worker) fn left_to_others(&self) {
+        *self.left_at.lock() = Some(Instant::now());
+    }
+
+    /// Whether it did so within the last `span`.
+    pub(in crate::worker) fn has_left_within(&self, span: Duration) -> bool {
+        self.left_at.lock().is_some_and(|at| at.elapsed() <= span)
     }
 
     /// Signals that a claim found nothing and no job is in flight.
