@@ -21,7 +21,7 @@ fn noting(rows: &str) -> String {
     )
 }
 
-async fn note(session: &mut Session, rows: &str) -> bool {
+pub(crate) async fn note(session: &mut Session, rows: &str) -> bool {
     session.row(&noting(rows)).await.get("noted").unwrap()
 }
 

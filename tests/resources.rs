@@ -10,6 +10,7 @@ use readpast::config::{MemorySize, WorkerConfig};
 use readpast::{Bottleneck, BoxError, Context, Handlers, Job, KindOptions, Needs, NewJob, Output, Usage, Worker};
 use tokio::sync::Semaphore;
 
+use crate::kind_history::note;
 use crate::support::{Fixture, changed, until};
 
 const GIB: u64 = 1 << 30;
@@ -485,13 +486,7 @@ async fn has_used(fixture: &Fixture, kind: &str, peaks: &[(u64, u64)]) {
         .zip(peaks)
         .map(|(bucket, (runs, peak))| format!("('{kind}', 5, {bucket}, {runs}, {}, {peak})", runs * peak))
         .collect();
-    let rows = rows.join(", ");
-    let note = format!(
-        "DECLARE @kinds [$(schema)].[kind_list];
-         INSERT @kinds (kind, measure, bucket, jobs, total, largest) VALUES {rows};
-         EXEC [$(schema)].[note_kinds] @queue = N'work', @kinds = @kinds"
-    );
-    assert_eq!(fixture.session().await.row(&note).await.get("noted"), Some(true));
+    assert!(note(&mut fixture.session().await, &rows.join(", ")).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -15,6 +15,8 @@ use crate::support::{Fixture, changed, dev_server, numbers, until};
 
 thread_local! {
     static JOBS_ON_STACK: Cell<u32> = const { Cell::new(0) };
+    /// When the last job of this thread ended.
+    static ENDED_AT: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
 fn spin(time: Duration) {
@@ -123,11 +125,6 @@ async fn queue(fixture: &Fixture, name: &str) -> Queue {
     let queue = Queue::connect(&config).await.unwrap();
     queue.admin().create(QueueOptions::default()).await.unwrap();
     queue
-}
-
-thread_local! {
-    /// When the last job of this thread ended.
-    static ENDED_AT: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
 /// How long a worker has had threads for its jobs, in microseconds: what passes between two jobs of a thread is the

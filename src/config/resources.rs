@@ -25,7 +25,7 @@ pub struct ResourcesConfig {
 
     /// Whether a job without a stated need of memory needs the 95th percentile of the peaks of its kind over the last
     /// seven days, at most the worker's whole memory. Only programs have known peaks, and handlers that report them
-    /// ([`Context::report_usage`](crate::handler::Context::report_usage)). A kind without any needs none.
+    /// (`Context::report_usage`). Without known peaks of its kind, a job needs none.
     ///
     /// Default: `false`. Allowed: true or false. Key: `worker.resources.learn_memory`.
     pub learn_memory: bool,

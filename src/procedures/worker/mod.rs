@@ -6,9 +6,8 @@ mod depth;
 mod due_schedules;
 mod duties;
 mod finish;
-mod note_kinds;
+mod kind_history;
 mod note_progress;
-mod peaks_by_kind;
 mod registration;
 mod release;
 
@@ -23,7 +22,6 @@ pub(crate) use finish::{
     FINISH, FINISH_ONE, FINISH_WITH, Finish, FinishResult, UNCOMMITTED, finish_one_command, follow_up_list_type,
     read_finish_one,
 };
-pub(crate) use note_kinds::{KindCount, NOTE_KINDS};
+pub(crate) use kind_history::{KindCount, NOTE_KINDS, PEAKS_BY_KIND};
 pub(crate) use note_progress::NOTE_PROGRESS;
-pub(crate) use peaks_by_kind::PEAKS_BY_KIND;
 pub(crate) use registration::{Heartbeat, QueueSettings, TakenOver, WorkReport, Worked, WorkerReport, short_json};

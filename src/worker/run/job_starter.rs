@@ -172,15 +172,11 @@ impl JobStarter {
     /// What a job needs, if anything is known: its own needs over its kind's, and these over what its kind has used.
     fn needs<'a>(&'a self, handler: usize, job: &'a Job) -> Option<Cow<'a, Needs>> {
         let stated = self.stated_needs(handler, job);
-        let Some(learned) = &self.state.learned else { return stated };
-        if states_memory(stated.as_deref()) {
-            return stated;
-        }
+        let expected = self.state.learned.as_ref().and_then(|learned| learned.expected(job.kind()));
+        let (Some(expected), Some(all)) = (expected, self.state.resources.get(MEMORY)) else { return stated };
         // No job is refused for what others have used.
-        let (Some(expected), Some(all)) = (learned.expected(job.kind()), self.state.resources.get(MEMORY)) else {
-            return stated;
-        };
-        Some(Cow::Owned(stated.map_or_else(Needs::new, Cow::into_owned).memory(expected.min(all))))
+        let learned = Needs::new().memory(expected.min(all));
+        Some(Cow::Owned(stated.map_or_else(|| learned.clone(), |stated| stated.over(&learned))))
     }
 
     /// What is stated of a job's needs: its own over its kind's.
@@ -237,7 +233,7 @@ impl JobStarter {
             kind_metrics.used(usage);
         }
         if let (Some(learned), Some(peak)) = (&self.state.learned, usage.peak_memory)
-            && !states_memory(job.needs())
+            && job.needs().is_none_or(|needs| needs.get(MEMORY).is_none())
         {
             learned.record(job.kind(), peak);
         }
@@ -376,10 +372,6 @@ impl JobStarter {
         self.state.metrics.lost(jobs);
         self.state.tally.lost(jobs as u64);
     }
-}
-
-fn states_memory(needs: Option<&Needs>) -> bool {
-    needs.is_some_and(|needs| needs.get(MEMORY).is_some())
 }
 
 /// Whether a job must not start any more: its lease is lost, or it is cancelled, or the run to which it belongs is broken. A

@@ -13,7 +13,7 @@ use crate::job::Usage;
 use crate::procedures::worker::KindCount;
 
 /// The most kinds that are counted by name, as in an hour of kind_history.
-const MOST_NAMED: usize = 50;
+pub(super) const MOST_NAMED: usize = 50;
 
 /// The name of the others. No kind begins with a space.
 const OTHER_KINDS: &str = " other kinds";
@@ -129,8 +129,7 @@ impl KindCounts {
     }
 
     fn place(&mut self, kind: Option<&str>) -> usize {
-        // SQL Server ignores spaces at the end, which only kinds of adopted tables have.
-        let kind = kind.unwrap_or_default().trim_matches(' ');
+        let kind = name_in_history(kind);
         if kind.is_empty() {
             return WITHOUT_KIND;
         }
@@ -165,6 +164,12 @@ impl KindCounts {
         }
         rows
     }
+}
+
+/// The kind's name in kind_history: empty without one.
+pub(super) fn name_in_history(kind: Option<&str>) -> &str {
+    // SQL Server ignores spaces at the end, which only kinds of adopted tables have.
+    kind.unwrap_or_default().trim_matches(' ')
 }
 
 fn micros(time: Duration) -> u64 {

@@ -15,8 +15,10 @@ use parking_lot::RwLock;
 use crate::connection::Session;
 use crate::error::Error;
 
+use super::kind_tally::{MOST_NAMED, name_in_history};
+
 /// The most kinds that are kept of each source: as many as the history can name in a week. Kinds come from producers.
-const MOST_KINDS: usize = 50 * 24 * 7;
+const MOST_KINDS: usize = MOST_NAMED * 24 * 7;
 
 #[derive(Default)]
 pub(in crate::worker) struct LearnedMemory {
@@ -48,7 +50,7 @@ impl LearnedMemory {
 
     /// Records the peak memory of a run.
     pub(in crate::worker) fn record(&self, kind: Option<&str>, peak: u64) {
-        let kind = name(kind);
+        let kind = name_in_history(kind);
         if self.peaks.read().own.get(kind).is_some_and(|largest| *largest >= peak) {
             return;
         }
@@ -62,15 +64,10 @@ impl LearnedMemory {
 
     /// How much memory a job of this kind is expected to use, in bytes, if anything is known.
     pub(in crate::worker) fn expected(&self, kind: Option<&str>) -> Option<u64> {
-        let (kind, peaks) = (name(kind), self.peaks.read());
+        let (kind, peaks) = (name_in_history(kind), self.peaks.read());
         let own = || peaks.own.get(kind).max(peaks.own_before.get(kind));
         peaks.history.get(kind).or_else(own).copied()
     }
-}
-
-/// The name of a kind in the history.
-fn name(kind: Option<&str>) -> &str {
-    kind.unwrap_or_default().trim_matches(' ')
 }
 
 #[cfg(test)]

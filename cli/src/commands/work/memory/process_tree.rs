@@ -108,14 +108,16 @@ mod tests {
 
     #[test]
     fn the_resident_memory_is_that_of_a_process_and_its_children() {
-        let mut cat = std::process::Command::new("cat");
-        let mut child = cat.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        child.stdin.as_mut().unwrap().write_all(b"x").unwrap();
-        child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap(); // its file is executed
-        let of_child = resident(child.id() as i32);
-        assert!(of_child > 0 && resident(std::process::id() as i32) > of_child);
-        child.kill().unwrap();
-        child.wait().unwrap();
-        assert_eq!(resident(child.id() as i32), 0);
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", "cat; exit"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut shell = shell.spawn().unwrap();
+        shell.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+        shell.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap(); // its child runs
+        let stat = fs::read_to_string(format!("/proc/{}/stat", shell.id())).unwrap();
+        let own = Running::of(&stat).unwrap().resident;
+        assert!(own > 0 && resident(shell.id() as i32) > own && resident(std::process::id() as i32) > own);
+        drop(shell.stdin.take()); // which ends its child, and then itself
+        shell.wait().unwrap();
+        assert_eq!(resident(shell.id() as i32), 0);
     }
 }

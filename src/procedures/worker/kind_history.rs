@@ -1,4 +1,5 @@
-//! `note_kinds`: adds counts of ended runs to the history of the queue's kinds.
+//! `note_kinds` and `peaks_by_kind`: add counts of ended runs to the history of the queue's kinds, and read from it how
+//! much memory they used.
 
 use std::sync::Arc;
 
@@ -7,8 +8,9 @@ use tiberius::{SqlTableDataRow, TableValueRow};
 use crate::connection::{Session, table_type};
 use crate::error::Error;
 
-/// The name of the call in an [`Error::TimedOut`].
+/// The names of the calls in an [`Error::TimedOut`].
 pub(crate) const NOTE_KINDS: &str = "note_kinds";
+pub(crate) const PEAKS_BY_KIND: &str = "peaks_by_kind";
 
 /// The runs of one kind with values in one bucket of a measure. The columns of sql/091_kind_history.sql.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,6 +35,15 @@ impl Session {
         command.bind_param("@queue", queue);
         command.bind_table_with_dbtype("@kinds", &list, counts.iter());
         self.row(NOTE_KINDS, command).await?.required("noted")
+    }
+
+    /// Returns the peak memory in bytes that 95 % of the runs of each kind did not exceed. The kind of jobs without one
+    /// is empty.
+    pub(crate) async fn peaks_by_kind(&mut self, queue: &str) -> Result<Vec<(String, u64)>, Error> {
+        let mut command = self.command(PEAKS_BY_KIND);
+        command.bind_param("@queue", queue);
+        let rows = self.rows(PEAKS_BY_KIND, command).await?.into_iter();
+        rows.map(|mut row| Ok((row.required("kind")?, row.big_count("peak_p95_bytes")?))).collect()
     }
 }
 
