@@ -21,6 +21,7 @@ IF OBJECT_ID(N'[$(schema)].[schedules]', N'U') IS NULL
         headers        nvarchar(1300)   COLLATE Latin1_General_100_BIN2 NULL,
         group_key      nvarchar(128)    COLLATE Latin1_General_100_BIN2 NULL,
         needs          varchar(1000)    COLLATE Latin1_General_100_BIN2 NULL,
+        start_within_ms bigint          NULL,
         payload_utf16  bit              NOT NULL,
         payload        varbinary(max)   NOT NULL,
         -- The state of the schedule.

@@ -65,6 +65,12 @@ BEGIN TRY
             WHERE batch_id IS NOT NULL AND ended = 0
             WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF);
 
+    -- The unfinished jobs that may expire.
+    IF INDEXPROPERTY(OBJECT_ID(N'[$(schema)].[jobs]'), N'jobs_start_by', 'IndexID') IS NULL
+        CREATE NONCLUSTERED INDEX jobs_start_by ON [$(schema)].[jobs] (queue_id, start_by, job_id)
+            WHERE start_by IS NOT NULL AND ended = 0
+            WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF);
+
     -- Jobs waiting for their turn in a group, in the order of turns.
     IF INDEXPROPERTY(OBJECT_ID(N'[$(schema)].[jobs]'), N'jobs_waiting', 'IndexID') IS NULL
         CREATE NONCLUSTERED INDEX jobs_waiting ON [$(schema)].[jobs] (queue_id, group_key, job_id) WHERE state = 6

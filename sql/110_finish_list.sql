@@ -1,5 +1,5 @@
--- Outcomes of jobs: 0 done, 1 retry, 2 dead, 3 snooze (a retry whose attempt does not count). finish locks the jobs in
--- the order of the key, so that two finish calls cannot deadlock.
+-- Outcomes of jobs: 0 done, 1 retry, 2 dead, 3 snooze (a retry whose attempt does not count), 4 cancelled (its attempt
+-- does not count). finish locks the jobs in the order of the key, so that two finish calls cannot deadlock.
 IF TYPE_ID(N'[$(schema)].[finish_list]') IS NULL
     CREATE TYPE [$(schema)].[finish_list] AS TABLE
     (

@@ -18,6 +18,8 @@ IF TYPE_ID(N'[$(schema)].[follow_up_list]') IS NULL
         headers        nvarchar(1301)   COLLATE Latin1_General_100_BIN2 NULL,
         group_key      nvarchar(129)    COLLATE Latin1_General_100_BIN2 NULL,
         batch_id       bigint           NULL,
-        needs          nvarchar(1001)   COLLATE Latin1_General_100_BIN2 NULL
+        needs          nvarchar(1001)   COLLATE Latin1_General_100_BIN2 NULL,
+        start_by        datetime2(3)    NULL,
+        start_within_ms bigint          NULL
     );
 GO

@@ -36,7 +36,11 @@ CREATE OR ALTER PROCEDURE [$(schema)].[enqueue]
     @part_of        bigint           = NULL,  -- the batch that the call adds a part to
     @part           bigint           = NULL,  -- the part's number, chosen by the caller
     -- what the job needs while it runs, a JSON object such as {"memory": 3221225472, "threads": 4, "gpu": 1}
-    @needs          nvarchar(1001)   = NULL
+    @needs          nvarchar(1001)   = NULL,
+    -- If it has not started by this time (UTC), it expires: it is cancelled. Also applies to retries. A past time is
+    -- allowed.
+    @start_by        datetime2(3)    = NULL,
+    @start_within_ms bigint          = NULL   -- or so long after it is due, up to ten years
 AS
 SET NOCOUNT ON;
 -- adopt: refuse
@@ -75,6 +79,8 @@ IF @is_member = 1 AND @delivery = 'at_most_once'
 -- A past @due_at becomes now, because waits are measured from due_at. DATEADD takes an int, so seconds come first.
 SET @due = COALESCE(CASE WHEN @due_at > @now THEN @due_at END,
     DATEADD(MILLISECOND, @delay_ms % 1000, DATEADD(SECOND, @delay_ms / 1000, @now)), @now);
+IF @start_within_ms IS NOT NULL OR @start_by IS NOT NULL
+    EXEC [$(schema)].[latest_start] @start_by OUTPUT, @start_within_ms, @due, @now;
 SET @job_id = NULL;
 SET @duplicate = 0;
 
@@ -114,14 +120,14 @@ BEGIN
         BEGIN TRY
             INSERT [$(schema)].[jobs] WITH (ROWLOCK)
                 (job_id, queue_id, state, priority, max_attempts, enqueued_at, due_at, correlation_id, kind,
-                 dedup_key, payload_utf16, payload, time_limit_ms, headers, batch_id, group_key, needs, plain)
+                 dedup_key, payload_utf16, payload, time_limit_ms, headers, batch_id, group_key, needs, start_by, plain)
             VALUES
                 (@new_id, @queue_id, CASE WHEN @due > @now THEN 1 WHEN @group_key IS NOT NULL THEN 6 ELSE 0 END,
                  ISNULL(@priority, 0), @max_attempts, @now, @due, @correlation_id, @kind, @dedup_key,
                  CASE WHEN @text IS NULL THEN 0 ELSE 1 END, ISNULL(@payload, CAST(@text AS varbinary(max))),
-                 @time_limit_ms, @headers, @batch_id, @group_key, @needs,
+                 @time_limit_ms, @headers, @batch_id, @group_key, @needs, @start_by,
                  CASE WHEN @is_member = 0 AND @dedup_key IS NULL AND @correlation_id IS NULL AND @time_limit_ms IS NULL
-                 AND @headers IS NULL AND @needs IS NULL THEN 1 END);
+                 AND @headers IS NULL AND @needs IS NULL AND @start_by IS NULL THEN 1 END);
             SET @job_id = @new_id;
         END TRY
         BEGIN CATCH

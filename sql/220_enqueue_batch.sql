@@ -1,5 +1,5 @@
 -- Enqueues many jobs in the caller's transaction, with ascending ids in the order of their ordinals. Jobs with a time
--- limit, headers, needs, a group or a batch also have a row in @details. Groups, batches, @part_of and @part work as
+-- limit, headers, needs, a group, a batch or a latest start also have a row in @details. Groups, batches, @part_of and @part work as
 -- for enqueue. Result (none with @report = 0, for triggers): ordinal, job_id, duplicate. A duplicate has the job_id of
 -- the unfinished or earlier job with its key. If the part exists, the result is empty.
 --
@@ -21,7 +21,7 @@ SET ROWCOUNT 0;  -- a caller's ROWCOUNT would forbid NEXT VALUE FOR
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;  -- the caller's level may be another, see enqueue
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @delivery varchar(13), @has_details bit = 0,
-    @has_members bit = 0, @has_keys bit = 0, @is_own bit = 0, @is_gone bit = 0, @again bit = 1, @keys int = 0,
+    @has_members bit = 0, @may_expire bit = 0, @has_keys bit = 0, @is_own bit = 0, @is_gone bit = 0, @again bit = 1, @keys int = 0,
     @place int, @ordinal int, @batch_id bigint, @job_id bigint, @tries int = 0, @first_id bigint, @wrong bigint,
     @texts nvarchar(max);
 DECLARE @numbered TABLE
@@ -33,7 +33,8 @@ DECLARE @numbered TABLE
     headers       nvarchar(1300) COLLATE Latin1_General_100_BIN2 NULL,
     batch_id      bigint         NULL,
     group_key     nvarchar(128)  COLLATE Latin1_General_100_BIN2 NULL,
-    needs         varchar(1000)  COLLATE Latin1_General_100_BIN2 NULL
+    needs         varchar(1000)  COLLATE Latin1_General_100_BIN2 NULL,
+    start_by      datetime2(3)   NULL
 );
 -- Jobs with a key, in the order of the keys.
 DECLARE @keyed TABLE
@@ -88,10 +89,27 @@ BEGIN
     EXEC [$(schema)].[check_text] N'headers', @texts;
     IF EXISTS (SELECT 1 FROM @details WHERE needs IS NOT NULL)
         EXEC [$(schema)].[check_needs] @details = @details;
+    IF EXISTS (SELECT 1 FROM @details WHERE start_by IS NOT NULL OR start_within_ms IS NOT NULL)
+        SET @may_expire = 1;
     SELECT TOP (1) @wrong = d.ordinal FROM @details AS d
         WHERE NOT EXISTS (SELECT 1 FROM @jobs AS n WHERE n.ordinal = d.ordinal);
     IF @wrong IS NOT NULL
         EXEC [$(schema)].[refuse] N'ordinal in details', @wrong, N'the ordinal of a job';
+    IF @may_expire = 1
+    BEGIN
+        IF EXISTS (SELECT 1 FROM @details WHERE start_by IS NOT NULL AND start_within_ms IS NOT NULL)
+            THROW 58003, N'start_by and start_within_ms cannot be combined', 1;
+        SELECT TOP (1) @wrong = start_within_ms FROM @details
+            WHERE start_within_ms < 1 OR start_within_ms > 315360000000;
+        IF @wrong IS NOT NULL
+            EXEC [$(schema)].[refuse] N'start_within_ms', @wrong, N'1 to 315360000000 (ten years)';
+        IF EXISTS (SELECT 1
+                   FROM @details AS d
+                   INNER JOIN @jobs AS n ON n.ordinal = d.ordinal
+                   WHERE d.start_by <= n.due_at AND n.due_at > @now OR n.delay_ms > 0 AND d.start_by <=
+                       DATEADD(MILLISECOND, n.delay_ms % 1000, DATEADD(SECOND, n.delay_ms / 1000, @now)))
+            THROW 58003, N'start_by must be later than the time when the job is due', 1;
+    END;
     IF EXISTS (SELECT 1 FROM @details WHERE batch_id IS NOT NULL OR group_key IS NOT NULL)
         SET @has_members = 1;
 END;
@@ -115,6 +133,15 @@ IF @has_details = 1
         needs = d.needs
     FROM @details AS d
     INNER JOIN @numbered AS i ON i.ordinal = d.ordinal;
+IF @may_expire = 1
+    UPDATE i
+    SET start_by = COALESCE(d.start_by,
+        DATEADD(MILLISECOND, d.start_within_ms % 1000, DATEADD(SECOND, d.start_within_ms / 1000,
+            COALESCE(CASE WHEN n.due_at > @now THEN n.due_at END,
+                DATEADD(MILLISECOND, n.delay_ms % 1000, DATEADD(SECOND, n.delay_ms / 1000, @now)), @now))))
+    FROM @details AS d
+    INNER JOIN @numbered AS i ON i.ordinal = d.ordinal
+    INNER JOIN @jobs AS n ON n.ordinal = d.ordinal;
 IF @part IS NOT NULL
     UPDATE @numbered SET batch_id = @part_of;
 
@@ -167,7 +194,7 @@ BEGIN
     END;
     INSERT [$(schema)].[jobs] WITH (ROWLOCK)
         (job_id, queue_id, state, priority, max_attempts, enqueued_at, due_at, correlation_id, kind,
-         payload_utf16, payload, time_limit_ms, headers, batch_id, group_key, needs, plain)
+         payload_utf16, payload, time_limit_ms, headers, batch_id, group_key, needs, start_by, plain)
     SELECT i.own_id, @queue_id,
            CASE WHEN n.due_at > @now OR n.delay_ms > 0 THEN 1 WHEN i.group_key IS NOT NULL THEN 6 ELSE 0 END,
            ISNULL(n.priority, 0), n.max_attempts, @now,
@@ -175,7 +202,7 @@ BEGIN
                DATEADD(MILLISECOND, n.delay_ms % 1000, DATEADD(SECOND, n.delay_ms / 1000, @now)), @now),
            n.correlation_id, n.kind, CASE WHEN n.text IS NULL THEN 0 ELSE 1 END,
            ISNULL(n.payload, CAST(n.text AS varbinary(max))), i.time_limit_ms, i.headers, i.batch_id, i.group_key,
-           i.needs, CASE WHEN @has_details = 0 AND @part IS NULL AND n.correlation_id IS NULL THEN 1 END
+           i.needs, i.start_by, CASE WHEN @has_details = 0 AND @part IS NULL AND n.correlation_id IS NULL THEN 1 END
     FROM @jobs AS n
     INNER JOIN @numbered AS i ON i.ordinal = n.ordinal
     WHERE n.dedup_key IS NULL
@@ -202,7 +229,7 @@ BEGIN
             BEGIN TRY
                 INSERT [$(schema)].[jobs] WITH (ROWLOCK)
                     (job_id, queue_id, state, priority, max_attempts, enqueued_at, due_at, correlation_id, kind,
-                     dedup_key, payload_utf16, payload, time_limit_ms, headers, batch_id, group_key, needs)
+                     dedup_key, payload_utf16, payload, time_limit_ms, headers, batch_id, group_key, needs, start_by)
                 SELECT i.own_id, @queue_id,
                     CASE WHEN n.due_at > @now OR n.delay_ms > 0 THEN 1 WHEN i.group_key IS NOT NULL THEN 6 ELSE 0 END,
                     ISNULL(n.priority, 0), n.max_attempts, @now,
@@ -210,7 +237,7 @@ BEGIN
                         DATEADD(MILLISECOND, n.delay_ms % 1000, DATEADD(SECOND, n.delay_ms / 1000, @now)), @now),
                     n.correlation_id, n.kind, n.dedup_key, CASE WHEN n.text IS NULL THEN 0 ELSE 1 END,
                     ISNULL(n.payload, CAST(n.text AS varbinary(max))), i.time_limit_ms, i.headers, i.batch_id,
-                    i.group_key, i.needs
+                    i.group_key, i.needs, i.start_by
                 FROM @jobs AS n
                 INNER LOOP JOIN @numbered AS i ON i.ordinal = n.ordinal
                 WHERE n.ordinal = @ordinal

@@ -3,7 +3,7 @@
 -- Results, one for each priority that was read, with rows in no particular order: job_id, fence, attempt, max_attempts,
 -- priority, waited_ms (since due), age_ms (since enqueued), kind, payload_utf16, payload, details. details is a JSON
 -- object with dedup_key, correlation_id, time_limit_ms, checkpointed (checkpoints returns one), headers, batch_id,
--- group_key and needs, or NULL if the job has none of them. (Separate columns would slow down every job.) Later
+-- group_key, needs and start_by_ms (the latest start, counted from enqueued_at), or NULL if the job has none of them. (Separate columns would slow down every job.) Later
 -- versions add members to details. With @run above 1, there may be two more columns, head_id and group_key
 -- (claim_runs); columns that later versions add come after these. A payload longer than @max_payload_bytes is withheld:
 -- payload_utf16 is NULL, and payload is the length as eight bytes, the highest first. The job is claimed anyway.
@@ -12,6 +12,9 @@
 -- @alone = 1, a job that must run alone is claimed first, and no other job with it. With delivery at_most_once, the
 -- claim deletes the rows: fence is 0, and there is nothing to finish. A job with a withheld payload is then not
 -- deleted, and neither are the jobs behind it. If it is the first job, its row is returned without a claim.
+--
+-- Expired jobs are cancelled first (cancel_expired). If there are 1,000, the claim ends with that, and @expired tells
+-- the caller to claim again at once.
 --
 -- Hints: ROWLOCK, because READPAST does not skip page locks. UPDLOCK, so that two claims never read the same row.
 -- READPAST, so that claims do not wait. READCOMMITTEDLOCK, because READPAST requires it under READ_COMMITTED_SNAPSHOT.
@@ -37,7 +40,8 @@ CREATE OR ALTER PROCEDURE [$(schema)].[claim]
     @seen_job_id   bigint   = NULL,
     @seen_from_id  bigint   = NULL,
     @lowered       bigint   = NULL OUTPUT,
-    @highest       bigint   = NULL OUTPUT
+    @highest       bigint   = NULL OUTPUT,
+    @expired       int      = NULL OUTPUT  -- how many expired jobs were cancelled; NULL: none
 AS
 SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
@@ -84,6 +88,13 @@ END;
 SELECT @lowered = NULL, @highest = CASE WHEN @is_lifo = 1 THEN 0 END;
 
 IF @paused = 1
+    RETURN 0;
+SET @expired = NULL;
+IF EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_start_by))
+           WHERE queue_id = @queue_id AND start_by <= @now AND start_by IS NOT NULL AND ended = 0 AND state <> 2
+               AND group_key IS NULL)
+    EXEC [$(schema)].[cancel_expired] @queue_id, 0, @expired OUTPUT;
+IF @expired >= 1000
     RETURN 0;
 SELECT TOP (1) @alone_waits = 1
 FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_alone))

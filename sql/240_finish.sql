@@ -1,6 +1,6 @@
 -- Finishes a list of jobs that a worker has run. A job changes only if this worker holds it under this fence. A snoozed
--- job (outcome 3) waits like a retried one, but its attempt does not count. A job whose cancellation was requested is
--- cancelled, unless it is done. Failed attempts (outcomes 1 and 2) are stored in the table attempts, and deleted with
+-- job (outcome 3) waits like a retried one, but its attempt does not count. A job that expired before it could start is
+-- cancelled (outcome 4), and so is one whose cancellation was requested, unless it is done. Failed attempts (outcomes 1 and 2) are stored in the table attempts, and deleted with
 -- their job. Finished jobs are counted in their batches, which may complete, and pass on the turns in their groups.
 --
 -- If the queue has a dead queue, jobs go there instead of becoming dead (move_jobs). Jobs that cannot be moved become
@@ -49,8 +49,9 @@ IF @queue_id IS NULL
 SELECT @outcome = MAX(outcome), @fence = MAX(fence), @shortest = MIN(ISNULL(retry_ms, 0)),
        @longest = MAX(ISNULL(retry_ms, 0))
 FROM @jobs;
-IF @outcome > 3 OR @shortest < 0 OR @longest > 315360000000
-    THROW 58003, N'outcome must be 0 to 3 (done, retry, dead, snooze), and retry_ms must be 0 to 315360000000', 1;
+IF @outcome > 4 OR @shortest < 0 OR @longest > 315360000000
+    THROW 58003,
+        N'outcome must be 0 to 4 (done, retry, dead, snooze, cancelled), and retry_ms must be 0 to 315360000000', 1;
 -- A program may have cut an error within a character. A list without errors needs no check.
 IF @outcome > 0
     AND EXISTS (SELECT 1 FROM @jobs
@@ -194,15 +195,15 @@ END;
 IF @outcome > 0
 BEGIN
     UPDATE j
-    SET state       = CASE WHEN j.cancelling = 1 THEN 5
+    SET state       = CASE WHEN j.cancelling = 1 OR f.outcome = 4 THEN 5
                            WHEN f.outcome = 2 OR (f.outcome = 1
                                AND j.attempt >= COALESCE(j.max_attempts, @max_attempts)) THEN 4
                            WHEN f.retry_ms > 0 THEN 1
                            ELSE 0 END,
-        ended       = CASE WHEN j.cancelling = 1 OR f.outcome = 2
+        ended       = CASE WHEN j.cancelling = 1 OR f.outcome IN (2, 4)
                                OR (f.outcome = 1 AND j.attempt >= COALESCE(j.max_attempts, @max_attempts))
                            THEN 1 ELSE 0 END,
-        attempt     = CASE WHEN f.outcome = 3 THEN j.attempt - 1 ELSE j.attempt END,
+        attempt     = CASE WHEN f.outcome >= 3 THEN j.attempt - 1 ELSE j.attempt END,
         due_at      = DATEADD(MILLISECOND, ISNULL(f.retry_ms, 0) % 1000,
                           DATEADD(SECOND, ISNULL(f.retry_ms, 0) / 1000, @now)),
         finished_at = @now,

@@ -165,13 +165,13 @@ BEGIN
     FROM @follow_ups AS u
     INNER JOIN @held AS h ON h.job_id = u.job_id
     WHERE u.queue = @next;
-    INSERT @details (ordinal, time_limit_ms, headers, group_key, batch_id, needs)
-    SELECT u.ordinal, u.time_limit_ms, u.headers, u.group_key, u.batch_id, u.needs
+    INSERT @details (ordinal, time_limit_ms, headers, group_key, batch_id, needs, start_by, start_within_ms)
+    SELECT u.ordinal, u.time_limit_ms, u.headers, u.group_key, u.batch_id, u.needs, u.start_by, u.start_within_ms
     FROM @follow_ups AS u
     INNER JOIN @held AS h ON h.job_id = u.job_id
     WHERE u.queue = @next
         AND (u.time_limit_ms IS NOT NULL OR u.headers IS NOT NULL OR u.group_key IS NOT NULL OR u.batch_id IS NOT NULL
-             OR u.needs IS NOT NULL);
+             OR u.needs IS NOT NULL OR u.start_by IS NOT NULL OR u.start_within_ms IS NOT NULL);
 
     BEGIN TRY
         EXEC [$(schema)].[enqueue_batch] @queue = @next, @jobs = @list, @report = 0, @details = @details;

@@ -6,7 +6,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[finish_one]
     @worker_id  uniqueidentifier,
     @job_id     bigint,
     @fence      int,
-    @outcome    tinyint        = 0,     -- 0 done, 1 retry, 2 dead, 3 snooze
+    @outcome    tinyint        = 0,     -- 0 done, 1 retry, 2 dead, 3 snooze, 4 cancelled
     @retry_ms   bigint         = NULL,  -- outcomes 1 and 3: the delay; NULL or 0: ready at once
     @run_us     bigint         = NULL,
     @error      nvarchar(4000) = NULL,

@@ -2,7 +2,8 @@
 -- then waits for its turn. Also calls advance_groups, which does nothing in producers' transactions, and sweep. With
 -- @worker_id, works only if that worker is elected (see duties), and keeps it elected for three more seconds. Result:
 -- promoted, elected (1 without @worker_id), schedules_due (1: due_schedules has rows), error (what failed in
--- advance_groups or sweep and is retried by the next call; NULL: nothing).
+-- advance_groups, cancel_expired or sweep and is retried by the next call; NULL: nothing), expired (how many jobs were
+-- cancelled because they may no longer start).
 CREATE OR ALTER PROCEDURE [$(schema)].[promote]
     @queue     nvarchar(129),
     @max       int              = 1000,
@@ -12,7 +13,7 @@ SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @elected bit, @queue_id int, @first_ready bigint, @promoted int,
     @schedules_due bit = 0, @error nvarchar(2048), @due_from datetime2(3), @first_due datetime2(3), @looks bit,
-    @events_from bigint, @first_event bigint;
+    @events_from bigint, @first_event bigint, @expired int = 0;
 DECLARE @due TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, state tinyint NOT NULL,
     group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL);
 
@@ -46,7 +47,8 @@ SET @due_from = CASE WHEN @first_due < DATEADD(SECOND, -2, @now) THEN @first_due
 EXEC [$(schema)].[tend] @queue_id, @worker_id, @now OUTPUT, @elected OUTPUT, @due_from, @first_event, @looks;
 IF @worker_id IS NOT NULL AND @elected = 0
 BEGIN
-    SELECT 0 AS promoted, CAST(0 AS bit) AS elected, CAST(0 AS bit) AS schedules_due, @error AS error;
+    SELECT 0 AS promoted, CAST(0 AS bit) AS elected, CAST(0 AS bit) AS schedules_due, @error AS error,
+        @expired AS expired;
     RETURN;
 END;
 
@@ -89,6 +91,20 @@ BEGIN CATCH
         THROW;
 END CATCH;
 EXEC [$(schema)].[advance_groups] @queue_id, 0, @error OUTPUT;
+-- Waits at most a second for a lock: the next call finds what could not be locked.
+IF @@LOCK_TIMEOUT NOT BETWEEN 0 AND 1000
+    SET LOCK_TIMEOUT 1000;
+IF @@TRANCOUNT = 0
+BEGIN TRY
+    EXEC [$(schema)].[cancel_expired] @queue_id, 1, @expired OUTPUT;
+END TRY
+BEGIN CATCH
+    IF @@TRANCOUNT > 0
+        ROLLBACK TRANSACTION;
+    SET @expired = 0;
+    IF ERROR_NUMBER() NOT IN (1205, 1222, 58013)
+        SET @error = CONCAT(N'cancel_expired: ', ERROR_MESSAGE());
+END CATCH;
 -- A failed sweep must not stop schedules, and the next call retries it. Only an abandoned sweep is postponed.
 BEGIN TRY
     EXEC [$(schema)].[sweep] @queue_id;
@@ -108,5 +124,6 @@ IF EXISTS (SELECT 1 FROM [$(schema)].[schedules] WITH (ROWLOCK, READPAST, READCO
 
 IF @error IS NOT NULL
     EXEC [$(schema)].[mend_text] @error OUTPUT;
-SELECT @promoted AS promoted, CAST(1 AS bit) AS elected, @schedules_due AS schedules_due, @error AS error;
+SELECT @promoted AS promoted, CAST(1 AS bit) AS elected, @schedules_due AS schedules_due, @error AS error,
+    @expired AS expired;
 GO

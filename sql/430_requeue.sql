@@ -2,8 +2,8 @@
 -- @jobs), or up to @max dead jobs, the oldest first. attempt restarts at 0, and fence keeps growing. All listed jobs
 -- are requeued in one call, whatever @max is, except locked jobs. Result: requeued. Without a list, run it until it
 -- returns less than @max. A job stays dead if an unfinished job has its deduplication key by now. Of several dead jobs
--- with one key, the newest is requeued. A job of a group waits for a turn. An open batch counts the job as unfinished
--- again; a completed batch does not change.
+-- with one key, the newest is requeued. A job of a group waits for a turn. A job that expired may start at any time
+-- (start_by). An open batch counts the job as unfinished again; a completed batch does not change.
 --
 -- First reads the ids. Then locks the rows, each before its index entries, the order of all procedures except claim and
 -- promote. Jobs without a key are requeued by one statement. Jobs with a key are requeued one per transaction, the
@@ -109,7 +109,7 @@ BEGIN
         BEGIN TRANSACTION;
         UPDATE j
         SET state = CASE WHEN j.group_key IS NULL THEN 0 ELSE 6 END, ended = 0, attempt = 0, alone = 0, in_turn = NULL,
-            moves = NULL, due_at = @now
+            moves = NULL, start_by = NULL, due_at = @now
         OUTPUT inserted.job_id, deleted.state, inserted.batch_id, inserted.group_key
         INTO @back (job_id, state, batch_id, group_key)
         FROM @dead AS d
@@ -146,7 +146,7 @@ BEGIN
                     payload_utf16 = CASE WHEN @text IS NULL THEN 0 ELSE 1 END,
                     checkpointed = NULL,  -- the checkpoint belongs to the old payload
                     state = CASE WHEN j.group_key IS NULL THEN 0 ELSE 6 END, ended = 0, attempt = 0, alone = 0,
-                        in_turn = NULL, moves = NULL, due_at = @now
+                        in_turn = NULL, moves = NULL, start_by = NULL, due_at = @now
                 OUTPUT inserted.job_id, deleted.state, inserted.batch_id, inserted.group_key
                 INTO @back (job_id, state, batch_id, group_key)
                 FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk))
@@ -155,7 +155,7 @@ BEGIN
             ELSE
                 UPDATE j
                 SET state = CASE WHEN j.group_key IS NULL THEN 0 ELSE 6 END, ended = 0, attempt = 0, alone = 0,
-                    in_turn = NULL, moves = NULL, due_at = @now
+                    in_turn = NULL, moves = NULL, start_by = NULL, due_at = @now
                 OUTPUT inserted.job_id, deleted.state, inserted.batch_id, inserted.group_key
                 INTO @back (job_id, state, batch_id, group_key)
                 FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk))

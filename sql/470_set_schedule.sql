@@ -21,7 +21,8 @@ CREATE OR ALTER PROCEDURE [$(schema)].[set_schedule]
     @jitter_ms      int              = 0,      -- the longest random delay of each job, up to a day
     @headers        nvarchar(1301)   = NULL,
     @group_key      nvarchar(129)    = NULL,
-    @needs          nvarchar(1001)   = NULL
+    @needs          nvarchar(1001)   = NULL,
+    @start_within_ms bigint          = NULL
 AS
 SET NOCOUNT ON;
 -- adopt: refuse
@@ -48,6 +49,8 @@ IF @jitter_ms IS NULL OR @jitter_ms < 0 OR @jitter_ms > 86400000
 IF (@payload IS NULL AND @text IS NULL) OR (@payload IS NOT NULL AND @text IS NOT NULL)
     THROW 58003, N'a job needs either a payload or a text', 1;
 EXEC [$(schema)].[check_job] @max_attempts, @dedup_key, @kind, @time_limit_ms, @headers, @group_key, @needs;
+IF @start_within_ms IS NOT NULL
+    EXEC [$(schema)].[latest_start] NULL, @start_within_ms, @now, @now;
 IF @group_key IS NOT NULL AND @delivery = 'at_most_once'
     THROW 58003,
         N'a queue with delivery at_most_once cannot have groups or batches, because its claims delete the jobs', 1;
@@ -59,10 +62,11 @@ IF NOT EXISTS (SELECT 1 FROM [$(schema)].[schedules] WITH (ROWLOCK, UPDLOCK, HOL
 BEGIN
     INSERT [$(schema)].[schedules]
         (queue_id, name, cron, time_zone, make_up, jitter_ms, priority, max_attempts, time_limit_ms, kind, dedup_key,
-         correlation_id, headers, group_key, needs, payload_utf16, payload, next_at, look_at, looked_at)
+         correlation_id, headers, group_key, needs, start_within_ms, payload_utf16, payload, next_at, look_at, looked_at)
     VALUES
         (@queue_id, @name, @cron, @time_zone, @make_up, @jitter_ms, ISNULL(@priority, 0), @max_attempts, @time_limit_ms,
-         @kind, @dedup_key, @correlation_id, @headers, @group_key, @needs, CASE WHEN @text IS NULL THEN 0 ELSE 1 END,
+         @kind, @dedup_key, @correlation_id, @headers, @group_key, @needs, @start_within_ms,
+         CASE WHEN @text IS NULL THEN 0 ELSE 1 END,
          ISNULL(@payload, CAST(@text AS varbinary(max))), @now, @now, @now);
     SET @created = 1;
 END;
@@ -73,7 +77,7 @@ ELSE
         cron = @cron, time_zone = @time_zone, make_up = @make_up, jitter_ms = @jitter_ms,
         priority = ISNULL(@priority, 0), max_attempts = @max_attempts, time_limit_ms = @time_limit_ms, kind = @kind,
         dedup_key = @dedup_key, correlation_id = @correlation_id, headers = @headers, group_key = @group_key,
-        needs = @needs, payload_utf16 = CASE WHEN @text IS NULL THEN 0 ELSE 1 END,
+        needs = @needs, start_within_ms = @start_within_ms, payload_utf16 = CASE WHEN @text IS NULL THEN 0 ELSE 1 END,
         payload = ISNULL(@payload, CAST(@text AS varbinary(max))), revision = revision + 1
     WHERE queue_id = @queue_id AND name = @name;
 -- As in enqueue: the queue may have been deleted.

@@ -2,7 +2,7 @@
 -- fired. If a payload of more than 8,000 bytes is being replaced, the call may fail with error 7105 and a closed
 -- connection; call it again. Result: name, cron, time_zone, make_up, jitter_ms, priority, max_attempts, time_limit_ms,
 -- kind, dedup_key, correlation_id, payload_utf16, payload, paused, next_at, last_at, error, headers, group_key,
--- needs. For about a second after a schedule was changed or resumed, or the clock was set back, next_at is the time
+-- needs, start_within_ms. For about a second after a schedule was changed or resumed, or the clock was set back, next_at is the time
 -- when that happened.
 CREATE OR ALTER PROCEDURE [$(schema)].[list_schedules]
     @queue nvarchar(129)
@@ -17,7 +17,8 @@ IF @queue_id IS NULL
 SELECT s.name, s.cron, s.time_zone, s.make_up, s.jitter_ms, s.priority, s.max_attempts, s.time_limit_ms, s.kind,
        s.dedup_key, s.correlation_id, s.payload_utf16, s.payload, s.paused,
        CASE WHEN s.paused = 0 AND s.looked_at > DATEADD(MINUTE, 1, @now) AND s.next_at > @now THEN @now
-           ELSE s.next_at END AS next_at, s.last_at, s.error, s.headers, s.group_key, s.needs
+           ELSE s.next_at END AS next_at, s.last_at, s.error, s.headers, s.group_key, s.needs,
+       s.start_within_ms
 FROM [$(schema)].[schedules] AS s WITH (NOLOCK)
 WHERE s.queue_id = @queue_id
 ORDER BY s.name;

@@ -38,6 +38,7 @@ GRANT EXECUTE ON OBJECT::[$(schema)].[finish] TO [$(schema)_worker];
 GRANT EXECUTE ON OBJECT::[$(schema)].[finish_with] TO [$(schema)_worker];
 GRANT EXECUTE ON OBJECT::[$(schema)].[finish_one] TO [$(schema)_worker];
 GRANT EXECUTE ON OBJECT::[$(schema)].[release] TO [$(schema)_worker];
+GRANT EXECUTE ON OBJECT::[$(schema)].[recall] TO [$(schema)_worker];
 GRANT EXECUTE ON OBJECT::[$(schema)].[recover] TO [$(schema)_worker];
 GRANT EXECUTE ON OBJECT::[$(schema)].[reap] TO [$(schema)_worker];
 GRANT EXECUTE ON OBJECT::[$(schema)].[register_worker] TO [$(schema)_worker];

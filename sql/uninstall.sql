@@ -36,14 +36,14 @@ DROP PROCEDURE IF EXISTS [$(schema)].[list_audit], [$(schema)].[end_audit], [$(s
     [$(schema)].[promote], [$(schema)].[peaks_by_kind], [$(schema)].[unregister_worker], [$(schema)].[note_kinds],
     [$(schema)].[note_history], [$(schema)].[checkpoints], [$(schema)].[note_progress], [$(schema)].[heartbeat],
     [$(schema)].[register_worker],
-    [$(schema)].[reap], [$(schema)].[tend], [$(schema)].[recover], [$(schema)].[release], [$(schema)].[finish_one],
+    [$(schema)].[reap], [$(schema)].[tend], [$(schema)].[recover], [$(schema)].[recall], [$(schema)].[release], [$(schema)].[finish_one],
     [$(schema)].[finish_with], [$(schema)].[finish_mended], [$(schema)].[finish], [$(schema)].[call_sink],
     [$(schema)].[wake_moved], [$(schema)].[move_jobs], [$(schema)].[await_jobs], [$(schema)].[look],
     [$(schema)].[claim], [$(schema)].[claim_runs], [$(schema)].[claim_limited], [$(schema)].[claim_once],
-    [$(schema)].[note_attempts], [$(schema)].[note_refused], [$(schema)].[sweep], [$(schema)].[lower_marks],
+    [$(schema)].[note_attempts], [$(schema)].[note_refused], [$(schema)].[cancel_expired], [$(schema)].[sweep], [$(schema)].[lower_marks],
     [$(schema)].[widen_gap], [$(schema)].[next_priority], [$(schema)].[enqueue_batch], [$(schema)].[advance_groups],
     [$(schema)].[note_ends], [$(schema)].[lock_groups], [$(schema)].[end_batch], [$(schema)].[lock_batch],
-    [$(schema)].[link_queue], [$(schema)].[enqueue], [$(schema)].[check_job], [$(schema)].[create_queue],
+    [$(schema)].[link_queue], [$(schema)].[enqueue], [$(schema)].[latest_start], [$(schema)].[check_job], [$(schema)].[create_queue],
     [$(schema)].[check_needs], [$(schema)].[check_text], [$(schema)].[raise], [$(schema)].[mend_text],
     [$(schema)].[refuse], [$(schema)].[unknown_queue];
 DROP TYPE IF EXISTS [$(schema)].[kind_list];

@@ -40,6 +40,7 @@ mod draining;
 mod errors;
 mod exactly_once_claims;
 mod examples;
+mod expiry;
 mod failures;
 mod fairness;
 mod fencing;

@@ -565,3 +565,46 @@ async fn the_elected_worker_leaves_a_job_that_it_cannot_run_to_another_soon() {
     large.shutdown().await.unwrap();
     fixture.remove().await;
 }
+
+/// The first worker is full, and makes the jobs ready that it has postponed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_worker_leaves_what_it_has_postponed_to_one_with_room() {
+    let fixture = Fixture::new("resources_leave").await;
+    let (gate, open) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(100)));
+    let start = async |gate: &Arc<Semaphore>| {
+        let handlers = Handlers::any(gated(gate)).otherwise_options(needs(Needs::new().memory(6 * GIB)));
+        Worker::builder(&fixture.queue, handlers).config(&eight_gib(4)).start().await.unwrap()
+    };
+    let full = start(&gate).await;
+    fixture.queue.enqueue_many(&of_kind("large", 20)).await.unwrap();
+    until("it runs one and has postponed most", || full.stats().running == 1 && full.stats().snoozed >= 15).await;
+    let other = start(&open).await;
+    let held = full.stats().running + 2;
+    until("the other has run all but those that the first holds", || other.stats().done >= 20 - held as u64).await;
+    let postponed = full.stats().snoozed;
+    assert!(postponed <= 40, "the full worker has postponed 20 jobs {postponed} times");
+    gate.add_permits(20);
+    full.shutdown().await.unwrap();
+    other.shutdown().await.unwrap();
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_postponed_job_is_recalled_when_it_fits() {
+    let fixture = Fixture::new("resources_recall").await;
+    fixture.queue.enqueue_many(&of_kind("large", 8)).await.unwrap();
+    let gate = Arc::new(Semaphore::new(0));
+    let handlers = Handlers::new().kind("large", gated(&gate)).options("large", needs(Needs::new().memory(6 * GIB)));
+    let worker = Worker::builder(&fixture.queue, handlers).config(&eight_gib(4)).start().await.unwrap();
+    let postponed = "SELECT COUNT(*) FROM [$(schema)].[jobs] WHERE state = 1";
+    let mut session = fixture.session().await;
+    until("one runs", || worker.stats().running == 1).await;
+    while session.number(postponed).await < 5 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    // They would not come by themselves.
+    fixture.sql("UPDATE [$(schema)].[jobs] SET due_at = DATEADD(HOUR, 1, due_at) WHERE state = 1").await;
+    gate.add_permits(8);
+    until("all are done", || worker.stats().done == 8).await;
+    fixture.remove().await;
+}

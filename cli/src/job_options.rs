@@ -25,6 +25,12 @@ pub struct JobOptions {
     /// Time at which the job is due, such as 2027-01-31T04:00:00Z
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub at: Option<SystemTime>,
+    /// Cancel the job if it has not started this long after it was due
+    #[arg(long, value_name = "DURATION", value_parser = duration, conflicts_with = "start_by")]
+    pub start_within: Option<Duration>,
+    /// Cancel the job if it has not started by this time
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub start_by: Option<SystemTime>,
     /// Group key; jobs of one group run one at a time, in order
     #[arg(long, value_name = "KEY")]
     pub group: Option<String>,
@@ -68,6 +74,12 @@ impl JobOptions {
         }
         if let Some(at) = self.at {
             job = job.due_at(at);
+        }
+        if let Some(time) = self.start_within {
+            job = job.start_within(time);
+        }
+        if let Some(time) = self.start_by {
+            job = job.start_by(time);
         }
         if let Some(group) = &self.group {
             job = job.group_key(group);

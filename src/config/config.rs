@@ -187,7 +187,7 @@ mod tests {
             ("[kinds]\nrender = 1", "line 2: 'kinds.render' is a section, not a single value"),
             (
                 "[kinds.render]\nnedes = 1",
-                "line 2: unknown key 'kinds.render.nedes'; the options of a kind are needs and on_out_of_memory",
+                "line 2: unknown key 'kinds.render.nedes'; the options of a kind are needs, on_out_of_memory and start_within_ms",
             ),
             (
                 "[kinds.render]\non_out_of_memory = 'grow:1'",

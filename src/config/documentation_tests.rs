@@ -203,11 +203,13 @@ const TAIL: &str = "
 # gpu = 1
 # \"license.abaqus\" = 2
 
-# What the jobs of a kind need while they run, and what happens to one that runs out of memory: retry, grow:FACTOR:SIZE
-# (more memory for the next attempt) or move:QUEUE. Code takes precedence, and a job's own needs over both.
+# What the jobs of a kind need while they run; what happens to one that runs out of memory: retry, grow:FACTOR:SIZE (more
+# memory for the next attempt) or move:QUEUE; and how long after it was due a job may start. Code takes precedence, and a
+# job's own needs over both.
 # [kinds.render]
 # needs = { memory = \"3 GiB\", threads = 4, gpu = 1 }
 # on_out_of_memory = \"grow:2:64GiB\"
+# start_within_ms = 300000
 ";
 
 fn the_annotated_file_has_every_setting_with_its_default() {

@@ -4,12 +4,13 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::time::Duration;
 
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
 use crate::error::Error;
-use crate::job::{MAX_TOKENS, MEMORY, Needs, THREADS};
+use crate::job::{MAX_TOKENS, MEMORY, Needs, START_WITHIN, THREADS};
 
 use super::config::Config;
 use super::kind::KindConfig;
@@ -181,8 +182,21 @@ fn read_kinds(table: &DeTable<'_>, kinds: &mut BTreeMap<String, KindConfig>) -> 
                     };
                     config.on_out_of_memory = Some(read.ok_or_else(mistake)?);
                 }
+                ("start_within_ms", time) => {
+                    let read = whole(time).map(Duration::from_millis).filter(|time| START_WITHIN.contains(time));
+                    let mistake = || Mistake {
+                        place: option.span(),
+                        message: format!(
+                            "{name} is {}; it must be 1 to 315360000000 (ten years)",
+                            described(time, false)
+                        ),
+                    };
+                    config.start_within = Some(read.ok_or_else(mistake)?);
+                }
                 _ => {
-                    let message = format!("unknown key {name}; the options of a kind are needs and on_out_of_memory");
+                    let message = format!(
+                        "unknown key {name}; the options of a kind are needs, on_out_of_memory and start_within_ms"
+                    );
                     return Err(Mistake { place: option.span(), message });
                 }
             }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::config::{KindConfig, OutOfMemory, WorkerConfig};
 use crate::error::{BoxError, Error};
@@ -64,6 +65,7 @@ pub struct Handlers {
 pub(crate) struct Stated<'a> {
     pub(crate) needs: Option<&'a Needs>,
     pub(crate) on_out_of_memory: Option<&'a OutOfMemory>,
+    pub(crate) start_within: Option<Duration>,
 }
 
 /// A handler and the options of its jobs.
@@ -254,8 +256,11 @@ impl Handlers {
                 config.needs = Some(config.needs.map_or_else(|| needs.clone(), |of_kind| needs.over(&of_kind)));
             }
             config.on_out_of_memory = options.on_out_of_memory.clone().or(config.on_out_of_memory);
+            config.start_within = options.start_within.or(config.start_within);
             if own.is_some() {
-                (options.needs, options.on_out_of_memory) = (config.needs, config.on_out_of_memory);
+                let KindConfig { needs, on_out_of_memory, start_within } = config;
+                (options.needs, options.on_out_of_memory, options.start_within) =
+                    (needs, on_out_of_memory, start_within);
             } else {
                 self.others.insert(kind.clone(), config);
             }
@@ -273,11 +278,11 @@ impl Handlers {
     /// What is stated of the jobs of this kind that the handler at this index runs.
     pub(crate) fn stated(&self, place: usize, kind: Option<&str>) -> Stated<'_> {
         let options = &self.handlers[place].options;
-        let (needs, on_out_of_memory) = match self.other(place, kind) {
-            Some(config) => (&config.needs, &config.on_out_of_memory),
-            None => (&options.needs, &options.on_out_of_memory),
+        let (needs, on_out_of_memory, start_within) = match self.other(place, kind) {
+            Some(config) => (&config.needs, &config.on_out_of_memory, config.start_within),
+            None => (&options.needs, &options.on_out_of_memory, options.start_within),
         };
-        Stated { needs: needs.as_ref(), on_out_of_memory: on_out_of_memory.as_ref() }
+        Stated { needs: needs.as_ref(), on_out_of_memory: on_out_of_memory.as_ref(), start_within }
     }
 
     /// The label of each handler's jobs in the metrics. Jobs of all other kinds have none, because the number of their
@@ -445,7 +450,7 @@ mod tests {
 
     #[test]
     fn needs_are_stated_in_code_then_in_the_file() {
-        let of_file = |needs: Needs| KindConfig { needs: Some(needs), on_out_of_memory: None };
+        let of_file = |needs: Needs| KindConfig { needs: Some(needs), ..KindConfig::default() };
         let kinds = [
             ("a".to_owned(), of_file(Needs::new().memory(1).threads(2))),
             ("b".to_owned(), of_file(Needs::new().memory(2))),
@@ -466,7 +471,7 @@ mod tests {
     #[test]
     fn what_follows_a_lack_of_memory_is_said_in_code_then_in_the_file() {
         let moved = OutOfMemory::MoveTo("large".to_owned());
-        let of_file = KindConfig { needs: None, on_out_of_memory: Some(moved.clone()) };
+        let of_file = KindConfig { on_out_of_memory: Some(moved.clone()), ..KindConfig::default() };
         let kinds = ["a", "b", "c"].map(|kind| (kind.to_owned(), of_file.clone()));
         let mut handlers = Handlers::new().kind("a", nothing).kind("b", nothing).otherwise(nothing);
         handlers = handlers.options("a", KindOptions::new().on_out_of_memory(OutOfMemory::Retry));

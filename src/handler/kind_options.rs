@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::config::{OutOfMemory, RetryConfig};
 use crate::error::Error;
-use crate::job::Needs;
+use crate::job::{Needs, START_WITHIN};
 use crate::time::TEN_YEARS;
 
 use super::shared_limit::SharedLimit;
@@ -29,6 +29,7 @@ pub struct KindOptions {
     pub(crate) places: Option<Arc<SharedLimit>>,
     pub(crate) on_out_of_memory: Option<OutOfMemory>,
     pub(crate) needs: Option<Needs>,
+    pub(crate) start_within: Option<Duration>,
 }
 
 impl KindOptions {
@@ -121,6 +122,14 @@ impl KindOptions {
         self
     }
 
+    /// Lets jobs expire that have not started so long after they were due: 1 ms to ten years. As
+    /// [`NewJob::start_within`](crate::job::NewJob::start_within), but this worker decides, when it has claimed the job:
+    /// while no worker claims it, the job waits. The time counts anew for each retry. A job's own limit applies, too.
+    pub fn start_within(mut self, time: Duration) -> KindOptions {
+        self.start_within = Some(time);
+        self
+    }
+
     /// Rejects invalid options of `kind`.
     pub(crate) fn check(&self, kind: &str) -> Result<(), Error> {
         if self.places.as_ref().is_some_and(|places| places.at_most() == 0) {
@@ -144,6 +153,10 @@ impl KindOptions {
         if let Some(Err((value, allowed))) = self.on_out_of_memory.as_ref().map(OutOfMemory::check) {
             let key = format!("on_out_of_memory of the handler of kind '{kind}'");
             return Err(Error::Config { key, value, allowed });
+        }
+        if let Some(time) = self.start_within.filter(|time| !START_WITHIN.contains(time)) {
+            let key = format!("start_within of the handler of kind '{kind}'");
+            return Err(Error::Config { key, value: format!("{time:?}"), allowed: "1 ms to ten years".to_owned() });
         }
         let time_limit_key = || format!("time_limit of the handler of kind '{kind}'");
         if self.time_limit.is_some_and(|limit| limit.is_zero()) {

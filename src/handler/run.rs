@@ -88,7 +88,7 @@ impl Handler {
             return outcome;
         }
         match (outcome, stated()) {
-            (Outcome::Retry { delay, error, .. }, Stated { needs, on_out_of_memory: Some(rule) }) => {
+            (Outcome::Retry { delay, error, .. }, Stated { needs, on_out_of_memory: Some(rule), .. }) => {
                 rule.outcome(context.job(), needs, context.place().1, delay, error)
             }
             (outcome, _) => outcome,

@@ -54,6 +54,9 @@ pub(crate) struct Details {
     pub(crate) group_key: Option<String>,
     #[serde(default)]
     pub(crate) needs: Option<Needs>,
+    /// The latest start, counted from when the job was enqueued.
+    #[serde(default)]
+    pub(crate) start_by_ms: Option<i64>,
 }
 
 impl fmt::Debug for Job {
@@ -148,6 +151,12 @@ impl Job {
         self.details.as_ref()?.needs.as_ref()
     }
 
+    /// How long after its claim the job may start, if that is limited ([`NewJob::start_by`]).
+    pub(crate) fn may_start_for(&self) -> Option<Duration> {
+        let start_by_ms = self.details.as_ref()?.start_by_ms?;
+        Some(Duration::from_millis(start_by_ms.max(0) as u64).saturating_sub(self.age))
+    }
+
     /// The job's kind, if the producer set one.
     pub fn kind(&self) -> Option<&str> {
         self.kind.as_deref()
@@ -219,6 +228,7 @@ impl Job {
             batch_id: job.batch,
             group_key: job.group_key,
             needs: job.needs,
+            start_by_ms: None,
         };
         Job {
             id: JobId(1),

@@ -21,7 +21,9 @@ pub use needs::Needs;
 pub(crate) use needs::{ALLOWED_TOKEN, MAX_MEMORY, MAX_TOKENS, MEMORY, THREADS, bytes_in_words, is_token};
 pub use new_batch::{BatchEnd, BatchRow, NewBatch, SealedBatch};
 pub use new_job::NewJob;
-pub(crate) use new_job::{ALLOWED_KIND, MAX_TABLE_VALUE_BYTES, MAX_VALUE_BYTES, check_jobs, due_at, is_kind};
+pub(crate) use new_job::{
+    ALLOWED_KIND, MAX_TABLE_VALUE_BYTES, MAX_VALUE_BYTES, START_WITHIN, check_jobs, due_at, is_kind, start_by,
+};
 pub use order_completion_delivery::{ClaimOrder, CompletionPolicy, Delivery};
 pub use outcome::{FollowUp, Outcome};
 pub(crate) use run_notes::{Note, NotedRun, RunNotes, Taken};

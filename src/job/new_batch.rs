@@ -77,6 +77,7 @@ impl NewBatch {
         let cannot_have = [
             ("delay", job.delay.is_some()),
             ("due_at", job.due_at.is_some()),
+            ("start_by or start_within", job.latest_start.is_some()),
             ("dedup_key", job.dedup_key.is_some()),
             ("group_key", job.group_key.is_some()),
             ("batch", job.batch.is_some()),

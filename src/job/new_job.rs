@@ -45,6 +45,15 @@ pub struct NewJob {
     pub(crate) group_key: Option<String>,
     pub(crate) batch: Option<BatchId>,
     pub(crate) needs: Option<Needs>,
+    pub(crate) latest_start: Option<LatestStart>,
+}
+
+/// When a job may start at the latest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LatestStart {
+    By(SystemTime),
+    /// After it is due.
+    Within(Duration),
 }
 
 const MAX_DEDUP_KEY_UNITS: usize = 256;
@@ -55,6 +64,8 @@ const MAX_KIND_LENGTH: usize = 64;
 
 /// The column is an `int`, in milliseconds.
 const TIME_LIMITS: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_millis(i32::MAX as u64);
+
+pub(crate) const START_WITHIN: RangeInclusive<Duration> = Duration::from_millis(1)..=TEN_YEARS;
 
 pub(crate) const ALLOWED_KIND: &str = "1 to 64 printable ASCII characters, no spaces";
 
@@ -75,6 +86,7 @@ impl fmt::Debug for NewJob {
             .field("kind", &self.kind)
             .field("time_limit", &self.time_limit)
             .field("batch", &self.batch)
+            .field("latest_start", &self.latest_start)
             .finish_non_exhaustive()
     }
 }
@@ -85,6 +97,21 @@ impl NewJob {
         let keys = [&self.dedup_key, &self.group_key, &self.kind].into_iter().flatten().map(String::len).sum::<usize>();
         let objects = self.headers.as_ref().map_or(0, Headers::bytes) + self.needs.as_ref().map_or(0, Needs::bytes);
         self.payload.len() + keys + objects
+    }
+
+    fn start_by_time(&self) -> Option<SystemTime> {
+        match self.latest_start? {
+            LatestStart::By(time) => Some(time),
+            LatestStart::Within(_) => None,
+        }
+    }
+
+    /// How long after it is due the job may start.
+    pub(crate) fn start_within_time(&self) -> Option<Duration> {
+        match self.latest_start? {
+            LatestStart::Within(time) => Some(time),
+            LatestStart::By(_) => None,
+        }
     }
 
     /// Creates a job with `value` as JSON (UTF-8). The handler reads it with [`Job::json`](crate::Job::json).
@@ -117,6 +144,7 @@ impl NewJob {
             group_key: None,
             batch: None,
             needs: None,
+            latest_start: None,
         }
     }
 
@@ -241,6 +269,34 @@ impl NewJob {
         self
     }
 
+    /// Lets the job expire if it has not started by this time: it is cancelled, and its error begins with `expired`. For
+    /// work that is worth nothing later. Replaces [`start_within`](NewJob::start_within).
+    ///
+    /// No attempt starts after that time, by SQL Server's clock, so a retry that would come later does not come. An
+    /// attempt that has started runs to its end. Expired jobs are cancelled within about a second while a worker runs,
+    /// and otherwise when the next worker comes, before its first job starts. An operator who requeues the job lets it
+    /// start at any time.
+    pub fn start_by(mut self, time: SystemTime) -> NewJob {
+        self.latest_start = Some(LatestStart::By(time));
+        self
+    }
+
+    /// Lets the job expire if it has not started so long after it was due: after it was enqueued or, with a
+    /// [`delay`](NewJob::delay) or [`due_at`](NewJob::due_at), after that time. 1 ms to ten years, rounded up to whole
+    /// milliseconds. As [`start_by`](NewJob::start_by), which it replaces.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use readpast::NewJob;
+    ///
+    /// let quote = NewJob::text("EUR/USD").start_within(Duration::from_secs(30));
+    /// ```
+    pub fn start_within(mut self, time: Duration) -> NewJob {
+        self.latest_start = Some(LatestStart::Within(time));
+        self
+    }
+
     /// Rejects what SQL Server would reject or cut. Every enqueue checks its jobs before anything is sent. Call this to
     /// find an invalid job earlier, for example to name the line of an input.
     ///
@@ -250,6 +306,7 @@ impl NewJob {
     pub fn check(&self) -> Result<(), Error> {
         let invalid = |reason: String| Err(Error::InvalidJob { reason });
         due_at(self)?;
+        start_by(self)?;
         if self.payload.len() > MAX_VALUE_BYTES {
             return invalid(format!(
                 "the payload is {} bytes; it must be at most {MAX_VALUE_BYTES} (256 MiB); store it elsewhere and enqueue its address",
@@ -265,6 +322,17 @@ impl NewJob {
                 delay.as_secs(),
                 TEN_YEARS.as_secs()
             ));
+        }
+        if let Some(LatestStart::Within(time)) = self.latest_start
+            && !START_WITHIN.contains(&time)
+        {
+            return invalid(format!("start_within is {time:?}; it must be 1 ms to ten years"));
+        }
+        if let (Some(LatestStart::By(start_by)), Some(due_at)) = (self.latest_start, self.due_at)
+            && start_by <= due_at
+            && due_at > SystemTime::now()
+        {
+            return invalid("start_by must be later than due_at".to_string());
         }
         if let Some(max_attempts) = self.max_attempts.filter(|max| i32::try_from(*max).is_err() || *max == 0) {
             return invalid(format!("max_attempts is {max_attempts}; it must be 1 to {}", i32::MAX));
@@ -315,12 +383,18 @@ pub(crate) fn check_jobs(jobs: &[NewJob]) -> Result<(), Error> {
 }
 
 pub(crate) fn due_at(job: &NewJob) -> Result<ColumnData<'static>, Error> {
-    let Some(time) = job.due_at else {
-        return Ok(ColumnData::DateTime2(None));
-    };
+    datetime2("due_at", job.due_at)
+}
+
+pub(crate) fn start_by(job: &NewJob) -> Result<ColumnData<'static>, Error> {
+    datetime2("start_by", job.start_by_time())
+}
+
+fn datetime2(name: &str, time: Option<SystemTime>) -> Result<ColumnData<'static>, Error> {
+    let Some(time) = time else { return Ok(ColumnData::DateTime2(None)) };
     match to_datetime2(time) {
         Some(time) => Ok(ColumnData::DateTime2(Some(time))),
-        None => Err(Error::InvalidJob { reason: "due_at must be in the years 1 to 9999".to_string() }),
+        None => Err(Error::InvalidJob { reason: format!("{name} must be in the years 1 to 9999") }),
     }
 }
 
@@ -341,6 +415,15 @@ mod tests {
         let both = NewJob::text("").delay(Duration::ZERO).due_at(SystemTime::UNIX_EPOCH);
         assert!(message(both).contains("delay and due_at are both set"));
         assert!(message(NewJob::text("").max_attempts(0)).contains("max_attempts is 0"));
+        let later = SystemTime::now() + Duration::from_secs(60);
+        assert!(message(NewJob::text("").due_at(later).start_by(later)).contains("start_by must be later than due_at"));
+        for never in [Duration::ZERO, TEN_YEARS + Duration::from_secs(1)] {
+            assert!(
+                message(NewJob::text("").start_within(never)).contains("it must be 1 ms to ten years"),
+                "{never:?}"
+            );
+        }
+        assert!(NewJob::text("").start_by(later).start_within(Duration::from_millis(1)).check().is_ok());
         assert!(message(NewJob::text("").max_attempts(u32::MAX)).contains("max_attempts"));
         assert!(message(NewJob::text("").delay(Duration::MAX)).contains("ten years"));
         let too_large = NewJob::bytes(vec![0; MAX_VALUE_BYTES + 1]);

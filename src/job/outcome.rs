@@ -53,6 +53,12 @@ pub enum Outcome {
         /// Why it failed, with all causes, cut to 4,000 UTF-16 units.
         error: String,
     },
+    /// The job was not started, because it was too late ([`NewJob::start_by`]). It is cancelled, and its attempt does not
+    /// count.
+    Expired {
+        /// What the limit was.
+        error: String,
+    },
     /// The job failed permanently.
     Dead {
         /// Why it failed, with all causes, cut to 4,000 UTF-16 units.
@@ -103,6 +109,7 @@ impl Outcome {
             Outcome::Retry { error, .. }
             | Outcome::Snooze { error, .. }
             | Outcome::Move { error, .. }
+            | Outcome::Expired { error }
             | Outcome::Dead { error } => error.len(),
             Outcome::Done { .. } | Outcome::ByHandler => 0,
         }

@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::text::{MAX_NAME_UNITS, check_name};
 use crate::time::CronTimes;
 
-use super::new_job::NewJob;
+use super::new_job::{LatestStart, NewJob};
 
 /// The most missed times to make up for. Each of them is a call of its own.
 const MAX_MAKE_UP: u32 = 1_000;
@@ -102,6 +102,9 @@ impl Schedule {
         }
         if self.job.delay.is_some() || self.job.due_at.is_some() {
             return invalid("its job has delay or due_at; the schedule determines when it is due".to_string());
+        }
+        if matches!(self.job.latest_start, Some(LatestStart::By(_))) {
+            return invalid("its job has start_by, which would be the same for each; use start_within".to_string());
         }
         if self.job.batch.is_some() {
             return invalid(

@@ -239,6 +239,12 @@ pub(super) const CANCELLED_JOBS: Metric = counter(
     "Jobs that were cancelled while this worker ran them, and that are not done",
 );
 
+pub(super) const EXPIRED_JOBS: Metric = counter(
+    "readpast_expired_jobs_total",
+    QUEUE,
+    "Jobs that this worker did not start, or found not started, in time, and that are cancelled",
+);
+
 pub(super) const LOST_JOBS: Metric = counter(
     "readpast_lost_jobs_total",
     QUEUE,
@@ -401,6 +407,7 @@ pub(crate) const STAGES: [(&str, &[Metric]); 9] = [
             FINISH_RETRIES,
             DEAD_JOBS,
             CANCELLED_JOBS,
+            EXPIRED_JOBS,
             LOST_JOBS,
             JOB_AGE_SECONDS,
         ],

@@ -33,7 +33,7 @@ pub(crate) const LIMITS: [&str; 7] = ["idle", "claim", "busy", "finish", "queue_
 
 /// The values of `procedure`: the procedures of the schema, `install` and `uninstall` for the scripts, and `connect`
 /// for opening a connection.
-pub(crate) const PROCEDURES: [&str; 61] = [
+pub(crate) const PROCEDURES: [&str; 62] = [
     "connect",
     "install",
     "uninstall",
@@ -51,6 +51,7 @@ pub(crate) const PROCEDURES: [&str; 61] = [
     "finish_with",
     "finish_one",
     "release",
+    "recall",
     "register_worker",
     "heartbeat",
     "unregister_worker",

@@ -161,7 +161,7 @@ fn names_follow_the_rules_of_prometheus() {
 }
 
 /// Procedures that the library does not call, such as those for other scripts or, `backlog`, for an autoscaler.
-const INTERNAL_PROCEDURES: [&str; 32] = [
+const INTERNAL_PROCEDURES: [&str; 34] = [
     "backlog",
     "unknown_queue",
     "refuse",
@@ -170,11 +170,13 @@ const INTERNAL_PROCEDURES: [&str; 32] = [
     "check_text",
     "check_needs",
     "check_job",
+    "latest_start",
     "next_priority",
     "widen_gap",
     "lower_marks",
     "note_attempts",
     "sweep",
+    "cancel_expired",
     "look",
     "call_sink",
     "move_jobs",

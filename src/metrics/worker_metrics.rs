@@ -8,10 +8,10 @@ use crate::job::{Outcome, Usage};
 
 use super::definitions::{
     BUFFER_WAIT_SECONDS, CANCELLED_JOBS, CLAIM_BATCH_JOBS, CLAIM_SECONDS, CLAIMED_JOBS, CLAIMS, CLAIMS_EMPTY,
-    DEAD_JOBS, DEFERRED_JOBS, DUTY_FAILURES, FINISH_BATCH_JOBS, FINISH_RETRIES, FINISH_SECONDS, FINISHED_JOBS,
-    FOLLOW_UPS, Histogram, JOB_AGE_SECONDS, JOB_CPU_SECONDS, JOB_PEAK_MEMORY_BYTES, LEASE_RENEWALS, LEASES_LOST,
-    LOST_JOBS, OVERDUE_JOBS, PANICS, PROMOTED_JOBS, REAPED_JOBS, REAPED_WORKERS, REFUSED_RESULTS, RELEASED_JOBS,
-    RUN_SECONDS, SCHEDULE_FAILURES, SCHEDULE_FIRES, SCHEDULE_SKIPS, describe_all,
+    DEAD_JOBS, DEFERRED_JOBS, DUTY_FAILURES, EXPIRED_JOBS, FINISH_BATCH_JOBS, FINISH_RETRIES, FINISH_SECONDS,
+    FINISHED_JOBS, FOLLOW_UPS, Histogram, JOB_AGE_SECONDS, JOB_CPU_SECONDS, JOB_PEAK_MEMORY_BYTES, LEASE_RENEWALS,
+    LEASES_LOST, LOST_JOBS, OVERDUE_JOBS, PANICS, PROMOTED_JOBS, REAPED_JOBS, REAPED_WORKERS, REFUSED_RESULTS,
+    RELEASED_JOBS, RUN_SECONDS, SCHEDULE_FAILURES, SCHEDULE_FIRES, SCHEDULE_SKIPS, describe_all,
 };
 use super::labels::DUTIES;
 use super::worker_levels::{LevelGauges, Scale, WorkerLevels};
@@ -38,6 +38,7 @@ pub(crate) struct WorkerMetrics {
     pub(crate) finish_retries: Counter,
     pub(crate) dead: Counter,
     pub(crate) cancelled: Counter,
+    pub(crate) expired: Counter,
     lost_jobs: Counter,
     job_age: Histogram,
     levels: LevelGauges,
@@ -77,6 +78,7 @@ impl WorkerMetrics {
             finish_retries: FINISH_RETRIES.counter(own),
             dead: DEAD_JOBS.counter(own),
             cancelled: CANCELLED_JOBS.counter(own),
+            expired: EXPIRED_JOBS.counter(own),
             lost_jobs: LOST_JOBS.counter(own),
             job_age: Histogram::new(&JOB_AGE_SECONDS, own),
             levels: LevelGauges::new(queue),
@@ -223,6 +225,7 @@ impl KindMetrics {
             Outcome::Snooze { .. } => self.run_snooze.record(run),
             Outcome::Move { .. } => self.run_moved.record(run),
             Outcome::Dead { .. } => self.run_dead.record(run),
+            Outcome::Expired { .. } => {} // it has not run
         }
     }
 

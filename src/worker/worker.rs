@@ -201,7 +201,7 @@ impl Worker {
         self.stopping().await;
         let End { in_order, cut_off } = shutdown::end(&mut self).await;
         let stats = self.stats();
-        let WorkerStats { done, retried, snoozed, dead, cancelled, released, lost, .. } = stats;
+        let WorkerStats { done, retried, snoozed, dead, cancelled, expired, released, lost, .. } = stats;
         self.span.in_scope(|| {
             tracing::info!(
                 ended_in_order = in_order,
@@ -211,6 +211,7 @@ impl Worker {
                 snoozed,
                 dead,
                 cancelled,
+                expired,
                 released,
                 lost,
                 "the worker stopped"

@@ -96,6 +96,7 @@ fn fields(queue: &Queue, job: &JobRow, progress: Option<&JobProgress>) -> Vec<(&
     rare("last CPU time", job.usage.cpu.map(texts::age));
     rare("last peak memory", job.usage.peak_memory.map(texts::size));
     rare("time limit", job.time_limit.map(texts::age));
+    rare("start by", job.start_by.map(texts::time));
     rare("key", job.dedup_key.clone());
     rare("group", job.group_key.clone());
     rare("batch", job.batch_id.map(|batch| batch.to_string()));

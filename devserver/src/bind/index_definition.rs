@@ -11,7 +11,7 @@ use crate::tsql::ast::{self, ColumnRef, Expr, Ident, IndexColumn, IndexOption, I
 use crate::value::{self, Value};
 
 pub(super) fn inline_index(schema: &TableSchema, index: &InlineIndex) -> SqlResult<Index> {
-    let key = key_columns(schema, &index.columns)?;
+    let key = key_columns(schema, &index.columns, false)?;
     let included = included_columns(schema, &index.include)?;
     let filter = match &index.filter {
         Some(filter) => Some(bind_filter(schema, &index.name, filter)?),
@@ -62,12 +62,13 @@ fn fill_factor(percent: u32) -> SqlResult<u8> {
     })
 }
 
-pub fn key_columns(schema: &TableSchema, columns: &[IndexColumn]) -> SqlResult<Vec<KeyColumn>> {
+/// A sparse column cannot be in a clustered index or a primary key ("Use Sparse Columns").
+pub fn key_columns(schema: &TableSchema, columns: &[IndexColumn], may_be_sparse: bool) -> SqlResult<Vec<KeyColumn>> {
     let mut key: Vec<KeyColumn> = Vec::with_capacity(columns.len());
     for column in columns {
         let ordinal = index_column(schema, &column.name)?;
         no_text_or_image(schema.columns[ordinal].sql_type, "an index")?;
-        if schema.columns[ordinal].sql_type.is_max() || schema.columns[ordinal].is_sparse {
+        if schema.columns[ordinal].sql_type.is_max() || (schema.columns[ordinal].is_sparse && !may_be_sparse) {
             return Err(SqlError::not_supported(format!("the column '{}' in the key of an index", column.name)));
         }
         if key.iter().any(|other| other.column == ordinal) {

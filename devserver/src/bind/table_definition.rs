@@ -302,7 +302,7 @@ pub fn add_constraints(
     for constraint in constraints {
         match &constraint.kind {
             ConstraintKind::Key { primary, clustered, columns, options } => {
-                let key = key_columns(schema, columns)?;
+                let key = key_columns(schema, columns, false)?;
                 let is_clustered = match clustered {
                     Some(clustered) => *clustered,
                     // A primary key is clustered unless something else is.

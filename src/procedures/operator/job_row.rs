@@ -67,7 +67,7 @@ pub struct JobRow {
     pub payload: Vec<u8>,
     /// How many bytes the payload has.
     pub payload_bytes: u64,
-    /// The error of the last failed attempt. For a cancelled job: who cancelled it, and why.
+    /// The error of the last failed attempt. For a cancelled job: who cancelled it, and why, or `expired` and its limit.
     pub error: Option<String>,
     /// The handler's output.
     pub output: Option<Vec<u8>>,
@@ -81,6 +81,8 @@ pub struct JobRow {
     pub group_key: Option<String>,
     /// What the job itself needs, if the producer stated anything. Its kind may need more.
     pub needs: Option<Needs>,
+    /// When the job expires if it has not started ([`NewJob::start_by`](crate::job::NewJob::start_by)).
+    pub start_by: Option<SystemTime>,
 }
 
 impl JobRow {
@@ -140,6 +142,7 @@ impl JobRow {
             output_bytes: row.optional_big_count("output_bytes")?,
             needs: row.optional_needs("needs")?,
             usage: row.usage()?,
+            start_by: row.optional_time("start_by")?,
         };
         Ok(read)
     }
@@ -168,7 +171,7 @@ impl Serialize for JobRow {
         let payload_hex = payload_text.is_none().then(|| hex(&self.payload));
         let output_text = self.output_text();
         let output_hex = self.output.as_deref().filter(|_| output_text.is_none()).map(hex);
-        let mut job = serializer.serialize_struct("JobRow", 29)?;
+        let mut job = serializer.serialize_struct("JobRow", 30)?;
         job.serialize_field("job_id", &self.job_id)?;
         job.serialize_field("state", &self.state)?;
         job.serialize_field("kind", &self.kind)?;
@@ -178,6 +181,7 @@ impl Serialize for JobRow {
         job.serialize_field("fence", &self.fence)?;
         job.serialize_field("enqueued_at", &rfc3339(self.enqueued_at))?;
         job.serialize_field("due_at", &rfc3339(self.due_at))?;
+        job.serialize_field("start_by", &self.start_by.map(rfc3339))?;
         job.serialize_field("worker_id", &self.worker_id)?;
         job.serialize_field("claimed_at", &self.claimed_at.map(rfc3339))?;
         job.serialize_field("finished_at", &self.finished_at.map(rfc3339))?;

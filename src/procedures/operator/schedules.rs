@@ -61,6 +61,8 @@ pub struct ScheduleRow {
     pub group_key: Option<String>,
     /// What the schedule's jobs need.
     pub needs: Option<Needs>,
+    /// How long after their time the schedule's jobs expire.
+    pub start_within: Option<Duration>,
 }
 
 impl ScheduleRow {
@@ -86,6 +88,7 @@ impl ScheduleRow {
             headers: row.optional_headers("headers")?,
             group_key: row.optional("group_key")?,
             needs: row.optional_needs("needs")?,
+            start_within: row.optional_ms("start_within_ms")?,
         };
         // Until a worker has read the schedule, `next_at` is the time at which the schedule was set.
         if let Ok(times) = CronTimes::read(&schedule.cron, &schedule.time_zone)
@@ -101,7 +104,7 @@ impl Serialize for ScheduleRow {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let payload_text = decode_text(&self.payload, self.payload_utf16).ok();
         let payload_hex = payload_text.is_none().then(|| hex(&self.payload));
-        let mut schedule = serializer.serialize_struct("ScheduleRow", 20)?;
+        let mut schedule = serializer.serialize_struct("ScheduleRow", 21)?;
         schedule.serialize_field("name", &self.name)?;
         schedule.serialize_field("cron", &self.cron)?;
         schedule.serialize_field("time_zone", &self.time_zone)?;
@@ -122,6 +125,7 @@ impl Serialize for ScheduleRow {
         schedule.serialize_field("headers", &self.headers)?;
         schedule.serialize_field("group_key", &self.group_key)?;
         schedule.serialize_field("needs", &self.needs)?;
+        schedule.serialize_field("start_within_s", &self.start_within.map(|time| time.as_secs_f64()))?;
         schedule.end()
     }
 }
@@ -147,6 +151,9 @@ impl Session {
         command.bind_param("@group_key", job.group_key.as_deref());
         if let Some(needs) = &job.needs {
             command.bind_param("@needs", needs.json());
+        }
+        if let Some(time) = job.start_within_time() {
+            command.bind_param("@start_within_ms", ms(time));
         }
         command.bind_param("@make_up", int(schedule.make_up));
         command.bind_param("@jitter_ms", int(ms(schedule.jitter)));

@@ -7,7 +7,7 @@ use tiberius::{ColumnData, Command, SqlTableDataRow, TableValueRow};
 use crate::connection::{Answer, Columns, Session, int, ms, procedure, table_type};
 use crate::error::Error;
 use crate::id::{BatchId, Enqueued, JobId};
-use crate::job::{MAX_TABLE_VALUE_BYTES, Needs, NewJob, TraceContext, check_jobs, due_at};
+use crate::job::{MAX_TABLE_VALUE_BYTES, Needs, NewJob, TraceContext, check_jobs, due_at, start_by};
 
 /// The names of the calls.
 pub(crate) const ENQUEUE: &str = "enqueue";
@@ -102,7 +102,11 @@ pub(crate) fn is_large(job: &NewJob) -> bool {
 
 /// Whether the job has rare attributes, other than a batch or the trace context of its caller.
 pub(crate) fn has_details(job: &NewJob) -> bool {
-    job.time_limit.is_some() || job.headers.is_some() || job.group_key.is_some() || job.needs.is_some()
+    job.time_limit.is_some()
+        || job.headers.is_some()
+        || job.group_key.is_some()
+        || job.needs.is_some()
+        || job.latest_start.is_some()
 }
 
 /// Returns how many of the first jobs make a chunk: at least one, if there is one. A large job is a chunk of its own.
@@ -156,6 +160,10 @@ pub(crate) fn enqueue_command<'a>(schema: &str, queue: &'a str, job: &'a NewJob)
     }
     if let Some(needs) = &job.needs {
         command.bind_param("@needs", needs.json());
+    }
+    if job.latest_start.is_some() {
+        command.bind_param("@start_by", start_by(job)?);
+        command.bind_param("@start_within_ms", job.start_within_time().map(ms));
     }
     // The values do not matter: they give the parameters their types.
     command.bind_out_param("@job_id", 0_i64);
@@ -214,7 +222,7 @@ pub(crate) fn batch_command<'a>(
         // All jobs of a part belong to its batch.
         let has_batch = job.batch.is_some() && part.is_none();
         if has_details(job) || headers.is_some() || has_batch {
-            details.push(DetailRow { ordinal, job, headers });
+            details.push(DetailRow { ordinal, job, headers, start_by: start_by(job)? });
         }
     }
     let mut command = Command::new(procedure(schema, ENQUEUE_BATCH));
@@ -275,6 +283,7 @@ struct DetailRow<'a> {
     ordinal: i32,
     job: &'a NewJob,
     headers: Option<String>,
+    start_by: ColumnData<'static>,
 }
 
 impl<'a> TableValueRow<'a> for DetailRow<'a> {
@@ -285,6 +294,8 @@ impl<'a> TableValueRow<'a> for DetailRow<'a> {
         row.add_field(self.job.group_key.as_deref());
         row.add_field(self.job.batch.map(|batch| batch.0));
         row.add_field(self.job.needs.as_ref().map(Needs::json));
+        row.add_field(self.start_by.clone());
+        row.add_field(self.job.start_within_time().map(ms));
     }
 
     fn get_db_type() -> &'static str {

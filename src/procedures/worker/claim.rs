@@ -1,10 +1,11 @@
 //! Claims up to N ready jobs for this worker in one round trip.
 
 use std::collections::HashMap;
+use std::time::{Duration, Instant};
 
 use tiberius::Command;
 
-use crate::connection::{AnswerSizeLimit, Columns, Session, all_rows, int, into_rows, job_rows, table_type};
+use crate::connection::{AnswerSizeLimit, Columns, Session, all_rows, int, into_rows, job_rows, ms, table_type};
 use crate::error::Error;
 use crate::id::{Fence, JobId, WorkerId};
 use crate::job::{Details, Job, MAX_TABLE_VALUE_BYTES};
@@ -46,6 +47,8 @@ pub(crate) struct ClaimAnswer {
     pub(crate) alone_waits: bool,
     /// The limit that kept ready jobs back, if any.
     pub(crate) limited: Option<ClaimLimit>,
+    /// How many jobs were cancelled because they may no longer start.
+    pub(crate) expired: u32,
     /// Pass this on with the next claim.
     pub(crate) end: Option<ClaimEnd>,
 }
@@ -159,10 +162,13 @@ impl Session {
         }
         command.bind_out_param("@lowered", request.seen.map_or(0_i64, |seen| seen.lowered));
         command.bind_out_param("@highest", request.seen.and_then(|seen| seen.highest));
+        command.bind_out_param("@expired", None::<i32>);
         // In the worst case, all jobs have the longest payload that is not withheld.
         let payloads = request.max_payload_bytes.min(MAX_PAYLOAD).saturating_mul(request.max as u64);
         let limit = AnswerSizeLimit::of_rows(request.max, payloads);
+        let asked_at = Instant::now();
         let answer = self.run_up_to(limit, "claim", command).await?;
+        let took = asked_at.elapsed();
         let status = answer.return_code();
         let alone_waits = status & ALONE_WAITS != 0;
         let limited = match status {
@@ -172,12 +178,13 @@ impl Session {
         };
         let lowered = answer.try_return_value("@lowered").ok().flatten();
         let highest = answer.try_return_value("@highest").ok().flatten();
+        let expired: Option<i32> = answer.try_return_value("@expired").ok().flatten();
         let (mut jobs, mut unreadable, mut lengths) = (Vec::new(), Vec::new(), HashMap::new());
         let mut runs: HashMap<JobId, Vec<Job>> = HashMap::new();
         let mut claimed = 0;
         for row in all_rows("claim", answer) {
             claimed += 1;
-            let (job, head) = match read_job(row, &mut lengths)? {
+            let (job, head) = match read_job(row, took, &mut lengths)? {
                 Ok(read) => read,
                 Err(job) => {
                     unreadable.push(job);
@@ -221,7 +228,8 @@ impl Session {
             jobs.extend(runs.iter().flatten().map(|job| (job.id, job.fence)));
         }
         self.attach_checkpoints(request.worker, jobs.iter_mut().chain(behind.values_mut().flatten())).await?;
-        Ok(ClaimAnswer { jobs, behind, withheld, unreadable, alone_waits, limited, end })
+        let expired = expired.and_then(|expired| u32::try_from(expired).ok()).unwrap_or_default();
+        Ok(ClaimAnswer { jobs, behind, withheld, unreadable, alone_waits, limited, expired, end })
     }
 
     /// Reads the checkpoints of the few jobs that have one.
@@ -284,6 +292,7 @@ impl Session {
 /// procedure.
 fn read_job(
     mut row: Columns,
+    took: Duration,
     lengths: &mut HashMap<JobId, u64>,
 ) -> Result<Result<(Job, Option<JobId>), UnreadableJob>, Error> {
     let mut job = Job {
@@ -316,8 +325,10 @@ fn read_job(
         job.details = group_key.map(|key| Box::new(Details { group_key: Some(key), ..Details::default() }));
         return Ok(Ok((job, head)));
     };
-    Ok(match serde_json::from_str(&details) {
-        Ok(details) => {
+    Ok(match serde_json::from_str::<Details>(&details) {
+        Ok(mut details) => {
+            // SQL Server may have read its clock when the call began.
+            details.start_by_ms = details.start_by_ms.map(|start| start.saturating_sub(ms(took)));
             job.details = Some(Box::new(details));
             Ok((job, head))
         }
@@ -371,5 +382,8 @@ pub(crate) fn read_for_test(payload: Vec<u8>) -> Job {
         ColumnData::Binary(Some(payload.into())),
         ColumnData::String(None),
     ]);
-    read_job(row, &mut HashMap::new()).expect("the columns are those of a claim").expect("its details are readable").0
+    read_job(row, Duration::ZERO, &mut HashMap::new())
+        .expect("the columns are those of a claim")
+        .expect("its details are readable")
+        .0
 }

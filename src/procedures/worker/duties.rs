@@ -12,6 +12,8 @@ pub(crate) struct Promoted {
     pub(crate) elected: bool,
     /// Whether there are schedules to check.
     pub(crate) schedules_due: bool,
+    /// How many jobs were cancelled because they may no longer start.
+    pub(crate) expired: u32,
     /// A part that failed and can wait for the next call.
     pub(crate) error: Option<String>,
 }
@@ -29,6 +31,7 @@ impl Session {
             elected: row.required("elected")?,
             schedules_due: row.required("schedules_due")?,
             error: row.optional("error")?,
+            expired: row.count("expired")?,
         })
     }
 }

@@ -9,7 +9,7 @@ use tiberius::{ColumnData, Command, SqlTableDataRow, TableValueRow};
 use crate::connection::{Answer, Columns, Session, int, into_rows, ms, procedure, table_type, us};
 use crate::error::Error;
 use crate::id::{Fence, JobId, WorkerId};
-use crate::job::{CompletionPolicy, FollowUp, Headers, MAX_TABLE_VALUE_BYTES, Needs, Outcome, Usage, due_at};
+use crate::job::{CompletionPolicy, FollowUp, Headers, MAX_TABLE_VALUE_BYTES, Needs, Outcome, Usage, due_at, start_by};
 use crate::text::{cut, cut_to};
 
 /// The finish of one job.
@@ -150,6 +150,7 @@ impl Outcome {
             // With a row in the changes, so that it goes to the queue instead.
             Outcome::Move { .. } | Outcome::Dead { .. } => 2,
             Outcome::Snooze { .. } => 3,
+            Outcome::Expired { .. } => 4,
         }
     }
 
@@ -157,7 +158,7 @@ impl Outcome {
         match self {
             Outcome::Retry { delay, .. } | Outcome::Snooze { delay, .. } => Some(ms(*delay)),
             Outcome::ByHandler => Some(UNCOMMITTED_RETRY_MS),
-            Outcome::Done { .. } | Outcome::Move { .. } | Outcome::Dead { .. } => None,
+            Outcome::Done { .. } | Outcome::Move { .. } | Outcome::Expired { .. } | Outcome::Dead { .. } => None,
         }
     }
 
@@ -166,6 +167,7 @@ impl Outcome {
             Outcome::Retry { error, .. }
             | Outcome::Snooze { error, .. }
             | Outcome::Move { error, .. }
+            | Outcome::Expired { error }
             | Outcome::Dead { error } => Some(cut(error)),
             Outcome::ByHandler => Some(UNCOMMITTED),
             Outcome::Done { .. } => None,
@@ -205,7 +207,7 @@ impl Finish {
         let stays = match self.outcome {
             Outcome::Done { .. } => completion != CompletionPolicy::Delete,
             // The handler has committed it already, nearly always.
-            Outcome::ByHandler => false,
+            Outcome::ByHandler | Outcome::Expired { .. } => false,
             Outcome::Retry { .. } | Outcome::Snooze { .. } | Outcome::Move { .. } | Outcome::Dead { .. } => true,
         };
         (stays && usage != Usage::default()).then_some(UsageRow { job_id, usage })
@@ -260,13 +262,15 @@ pub(crate) struct FollowUpRow<'a> {
     job_id: JobId,
     follow_up: &'a FollowUp,
     due_at: ColumnData<'static>,
+    start_by: ColumnData<'static>,
 }
 
 /// The follow-ups of all jobs, in the order of the jobs and of each job's list.
 pub(crate) fn rows<'a>(jobs: impl Iterator<Item = &'a Finish>) -> Result<Vec<FollowUpRow<'a>>, Error> {
     let all = jobs.flat_map(|job| job.outcome.follow_ups().iter().map(move |follow_up| (job.job_id, follow_up)));
     let row = |(ordinal, (job_id, follow_up)): (i32, (JobId, &'a FollowUp))| {
-        Ok(FollowUpRow { ordinal, job_id, follow_up, due_at: due_at(&follow_up.job)? })
+        let (due_at, start_by) = (due_at(&follow_up.job)?, start_by(&follow_up.job)?);
+        Ok(FollowUpRow { ordinal, job_id, follow_up, due_at, start_by })
     };
     (1..).zip(all).map(row).collect()
 }
@@ -290,6 +294,8 @@ impl<'a> TableValueRow<'a> for FollowUpRow<'a> {
         row.add_field(job.group_key.as_deref());
         row.add_field(job.batch.map(|batch| batch.0));
         row.add_field(job.needs.as_ref().map(Needs::json));
+        row.add_field(self.start_by.clone());
+        row.add_field(job.start_within_time().map(ms));
     }
 
     fn get_db_type() -> &'static str {

@@ -1,4 +1,4 @@
-//! `release` and `recover`: return jobs that were not run to the queue.
+//! `release` and `recover`, which return jobs that were not run to the queue, and `recall`, which takes back a postponement.
 
 use crate::connection::{Session, job_rows, table_type};
 use crate::error::Error;
@@ -21,6 +21,16 @@ impl Session {
             not_ours.push(JobId(row.required("job_id")?));
         }
         Ok(not_ours)
+    }
+
+    /// Makes jobs ready that this worker has postponed and nobody has claimed since. Returns those jobs.
+    pub(crate) async fn recall(&mut self, queue: &str, jobs: &[(JobId, Fence)]) -> Result<Vec<JobId>, Error> {
+        let list = table_type(self.schema(), "job_list");
+        let mut command = self.command("recall");
+        command.bind_param("@queue", queue);
+        command.bind_table_with_dbtype("@jobs", &list, job_rows(jobs));
+        let rows = self.rows("recall", command).await?;
+        rows.into_iter().map(|mut row| Ok(JobId(row.required("job_id")?))).collect()
     }
 
     /// Releases the jobs that are claimed for this worker but not among `known`: the jobs of a claim with a lost

@@ -34,6 +34,9 @@ use super::watcher::WatchSender;
 /// at which they notice jobs.
 const OTHERS_FIRST: Duration = Duration::from_millis(250);
 
+/// A claim that has cancelled so many expired jobs ends with that.
+const EXPIRED_AT_ONCE: u32 = 1_000;
+
 /// When an idle worker claims regardless of the watcher.
 const CLAIM_ANYWAY: Duration = Duration::from_secs(300);
 
@@ -168,6 +171,7 @@ impl Prefetcher {
         if self.lost_answers.are_due() {
             self.give_back_unknown_jobs(registration).await?;
         }
+        self.recall().await?;
         let state = self.state.clone();
         let request = ClaimRequest {
             queue: &state.queue,
@@ -193,8 +197,12 @@ impl Prefetcher {
             }
         }
         let asked_at = Instant::now();
-        let ClaimAnswer { jobs, mut behind, withheld, unreadable, alone_waits, limited, end } =
+        let ClaimAnswer { jobs, mut behind, withheld, unreadable, alone_waits, limited, expired, end } =
             self.session.claim(request).await?;
+        state.expired(expired.into());
+        if expired >= EXPIRED_AT_ONCE {
+            return Ok(None); // the claim has only cancelled jobs, and there may be more
+        }
         self.seen = end;
         for UnreadableJob { job_id, fence, attempt, error } in unreadable {
             tracing::warn!(%job_id, attempt, error, "cannot read a job; it becomes dead");
@@ -324,6 +332,17 @@ impl Prefetcher {
             self.lost_answers.answer_lost(); // they are claimed, and this process does not hold them
             tracing::warn!(%error, "could not release jobs whose payloads are too long; retrying");
         }
+    }
+
+    /// Makes postponed jobs ready for which there is room by now, so that the next claim takes them.
+    async fn recall(&mut self) -> Result<(), Error> {
+        let jobs = self.executor.recallable();
+        if !jobs.is_empty() {
+            let recalled = self.session.recall(&self.state.queue, &jobs).await?;
+            tracing::debug!(jobs = jobs.len(), recalled = recalled.len(), "recalled postponed jobs that fit by now");
+            self.executor.recalled(&jobs, &recalled);
+        }
+        Ok(())
     }
 
     async fn give_back_unknown_jobs(&mut self, registration: &Registration) -> Result<(), Error> {
@@ -495,6 +514,9 @@ impl Prefetcher {
                     if claimed == 0 && in_flight.jobs() == 0 {
                         arrivals.found_nothing();
                     }
+                    if !self.executor.recallable().is_empty() {
+                        break;
+                    }
                 }
             }
         }
@@ -502,11 +524,13 @@ impl Prefetcher {
         self.let_others_go_first().await;
     }
 
-    /// Waits a moment if jobs that this worker has postponed for others may be ready again. Otherwise the worker that
-    /// promotes them would be the first to claim them, each time.
+    /// Waits a moment if jobs that this worker has postponed and cannot run now may be ready again. Otherwise the worker
+    /// that promotes them would be the first to claim them, each time, although another has room for them.
     async fn let_others_go_first(&self) {
         let WorkerState { config, arrivals, stop, .. } = &*self.state;
-        if arrivals.has_left_within(config.unknown_kind_delay + 2 * config.promote_interval) {
+        if arrivals.has_left_within(config.unknown_kind_delay + 2 * config.promote_interval)
+            || self.executor.has_postponed_what_does_not_fit()
+        {
             stop.pause(OTHERS_FIRST).await;
         }
     }

@@ -94,14 +94,14 @@ impl Maintenance {
             if promote.rings() {
                 match self.promote_due().await {
                     Ok(Promoted { elected: false, .. }) => return,
-                    Ok(Promoted { jobs, schedules_due, error, .. }) => {
+                    Ok(Promoted { jobs, schedules_due, expired, error, .. }) => {
                         match error {
                             Some(error) => failures.failed_for_all(Duty::Promote, error, None, metrics),
                             None => failures.succeeded(Duty::Promote),
                         }
                         let more_schedules =
                             schedules_due && fire_schedules(&self.state, &mut self.session, &mut self.patience).await;
-                        promote.again_if(jobs as usize >= BATCH || more_schedules);
+                        promote.again_if(jobs.max(expired) as usize >= BATCH || more_schedules);
                     }
                     Err(error) => {
                         failures.failed(Duty::Promote, &error, metrics);
@@ -141,6 +141,7 @@ impl Maintenance {
             self.state.metrics.promoted.increment(u64::from(promoted.jobs));
             self.state.arrivals.expect();
         }
+        self.state.expired(promoted.expired.into());
         Ok(promoted)
     }
 

@@ -154,6 +154,11 @@ impl Confirmations {
                     metrics.cancelled.increment(1);
                     None
                 }
+                Outcome::Expired { error } => {
+                    tracing::debug!(job_id = %finish.job_id, kind, error, "a job expired");
+                    self.state.expired(1);
+                    None
+                }
                 Outcome::Retry { .. } if comes_back => {
                     tally.retried();
                     Some(RunEnd::Failed)

@@ -22,7 +22,7 @@ const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct DrainProgress {
-    /// Jobs that this worker has finished since its start: done, dead and cancelled.
+    /// Jobs that this worker has finished since its start: done, dead, cancelled and expired.
     pub finished: u64,
     /// Unfinished jobs of the queue, held by a worker or not, or `None` while unknown. The number is sampled: beyond
     /// 10,000 ready jobs per priority it is an estimate, and at most 100,000 scheduled and claimed jobs are counted.
@@ -101,7 +101,7 @@ pub(in crate::worker) struct Readings(VecDeque<Reading>);
 impl Readings {
     pub(in crate::worker) fn progress(&mut self, at: Instant, left: Option<Left>, stats: WorkerStats) -> DrainProgress {
         let (unfinished, scheduled) = (left.map(|left| left.unfinished), left.map(|left| left.scheduled));
-        let now = Reading { at, finished: stats.done + stats.dead + stats.cancelled, unfinished };
+        let now = Reading { at, finished: stats.done + stats.dead + stats.cancelled + stats.expired, unfinished };
         while self.0.front().is_some_and(|reading| at.saturating_duration_since(reading.at) > WINDOW) {
             self.0.pop_front();
         }
@@ -133,7 +133,7 @@ pub(in crate::worker) async fn report_progress(
     readings: &mut Readings,
     show: &mut impl FnMut(&DrainProgress),
 ) -> Infallible {
-    let finished = |stats: &WorkerStats| stats.done + stats.dead + stats.cancelled;
+    let finished = |stats: &WorkerStats| stats.done + stats.dead + stats.cancelled + stats.expired;
     let mut known: Option<(Left, u64)> = None; // the rest of the queue, and this worker's finished jobs at that moment
     let mut sample_at = Instant::now();
     loop {

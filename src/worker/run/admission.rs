@@ -6,7 +6,7 @@
 //!                yes ──more than the worker has──▶ postponed for another worker        ▲
 //!                  └─is it free?──yes: taken until the run ends────────────────────────┘
 //!                        └──no──▶ waits in the ledger ──something is given back──▶ a turn begins and asks again
-//!                                       └──would wait long──▶ postponed until about its turn
+//!                                       └──would wait long──▶ postponed until about its turn ──it would fit──▶ recalled
 //! ```
 //!
 //! | file | decides |
@@ -35,13 +35,13 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::id::JobId;
+use crate::id::{Fence, JobId};
 use crate::job::{MEMORY, Needs, THREADS};
 use crate::worker::lease::{Claimed, Grant};
 use crate::worker::state::{MachineMemory, WorkerState};
 
 use super::fair_pool::{FairPool, FurtherThreads};
-use super::ledger::{Applicant, Ledger, Need, Pool};
+use super::ledger::{Applicant, Ledger, Need, Pool, Surplus};
 use super::worker_turns::MemberId;
 
 /// The decision about a job that is about to start.
@@ -51,10 +51,24 @@ pub(in crate::worker) enum Admission {
     PutOff(Claimed, Duration),
 }
 
-/// The most postponed jobs of which it is remembered since when they have waited, and for how long they are remembered at
-/// most if there are so many: another worker may have run them.
-const MOST_FIRST_WAITS: usize = 1_000;
+/// The most postponed jobs that are remembered, and for how long they are remembered at most if there are so many: another
+/// worker may have run them.
+const MOST_POSTPONED: usize = 1_000;
 const REMEMBERED: Duration = Duration::from_secs(3_600);
+
+/// For how long a job can be recalled again that could not be: its postponement may not be confirmed yet.
+const UNCONFIRMED: Duration = Duration::from_secs(5);
+
+/// A job that was postponed, because it would have waited for long.
+struct Postponed {
+    /// Since when it has waited. If it comes back, it waits on, so that it gets its reservation in the end.
+    since: Instant,
+    at: Instant,
+    fence: Fence,
+    need: Need,
+    /// Whether it was recalled, or cannot be.
+    is_recalled: bool,
+}
 
 /// The place of the memory in the ledger, before the tokens.
 const MEMORY_PLACE: usize = 0;
@@ -73,19 +87,20 @@ pub(in crate::worker) struct Resources {
     waiting: AtomicUsize,
     /// [`Ledger::fewest_threads`], or `usize::MAX`. Changed under its lock.
     fewest_threads: AtomicUsize,
-    /// Since when postponed jobs have waited: one that comes back waits on, so that it gets its reservation in the end.
-    first_waits: Mutex<HashMap<JobId, Instant>>,
+    postponed: Mutex<HashMap<JobId, Postponed>>,
     /// How long a job waits until what it needs is kept free.
     reserve_after: Duration,
     memory: Arc<MachineMemory>,
     /// The least free memory of the machine with which jobs are started.
     min_free: u64,
     is_short_of_memory: AtomicBool,
+    /// Wakes the prefetcher.
+    state: Arc<WorkerState>,
 }
 
 impl Resources {
     /// Creates the resources of a worker that runs on `pool` and has this many handlers.
-    pub(in crate::worker) fn new(state: &WorkerState, pool: &Arc<FairPool>, handlers: usize) -> Resources {
+    pub(in crate::worker) fn new(state: &Arc<WorkerState>, pool: &Arc<FairPool>, handlers: usize) -> Resources {
         let config = &state.config.resources;
         let limit = state.resources.get(MEMORY).unwrap_or(u64::MAX);
         let tokens = config.tokens.values().map(|tokens| u64::from(*tokens));
@@ -99,11 +114,12 @@ impl Resources {
             ledger: Mutex::new(ledger),
             waiting: AtomicUsize::new(0),
             fewest_threads: AtomicUsize::new(usize::MAX),
-            first_waits: Mutex::default(),
+            postponed: Mutex::default(),
             reserve_after: config.reserve_after,
             min_free: config.min_free_memory.of(state.memory.usable().unwrap_or_default()),
             memory: state.memory.clone(),
             is_short_of_memory: AtomicBool::new(false),
+            state: state.clone(),
         }
     }
 
@@ -150,7 +166,7 @@ impl Resources {
     /// Decides whether a job starts, waits or is postponed. If it starts, it has a grant.
     pub(super) fn admit(self: &Arc<Resources>, handler: usize, need: Need, mut claimed: Claimed) -> Admission {
         let now = Instant::now();
-        let first_wait = self.first_waits.lock().remove(&claimed.job.id());
+        let first_wait = self.postponed.lock().remove(&claimed.job.id()).map(|postponed| postponed.since);
         if self.change(|ledger| ledger.admit(&need, &self.threads(), now)) {
             claimed.grant = Some(self.grant(need, handler));
             return Admission::Starts(claimed);
@@ -164,13 +180,13 @@ impl Resources {
         claimed.held.parked();
         let can_be_put_off = can_be_put_off(&claimed);
         let applicant = Applicant { job: claimed, need, handler, since, can_be_put_off };
-        self.change(|ledger| match ledger.wait(applicant, now) {
+        match self.change(|ledger| ledger.wait(applicant, now)) {
             Ok(()) => Admission::Waits,
-            Err((claimed, delay)) => {
-                self.remember_first_wait(&claimed, now);
+            Err(surplus) => {
+                let (claimed, delay) = self.postpone(surplus, now);
                 Admission::PutOff(claimed, delay)
             }
-        })
+        }
     }
 
     /// Returns a job that has waited and now has what it needs. It must be started immediately.
@@ -220,17 +236,46 @@ impl Resources {
     pub(super) fn take_surplus(&self) -> Vec<(Claimed, Duration)> {
         let now = Instant::now();
         let surplus = self.change(|ledger| ledger.take_surplus(can_be_put_off, now));
-        surplus.iter().for_each(|(claimed, _)| self.remember_first_wait(claimed, now));
-        surplus
+        surplus.into_iter().map(|surplus| self.postpone(surplus, now)).collect()
     }
 
-    fn remember_first_wait(&self, claimed: &Claimed, now: Instant) {
-        let mut first_waits = self.first_waits.lock();
-        if first_waits.len() == MOST_FIRST_WAITS {
-            first_waits.retain(|_, since| now.saturating_duration_since(*since) < REMEMBERED);
+    fn postpone(&self, surplus: Surplus<Claimed>, now: Instant) -> (Claimed, Duration) {
+        let Surplus { job: claimed, need, delay } = surplus;
+        let mut postponed = self.postponed.lock();
+        if postponed.len() == MOST_POSTPONED {
+            postponed.retain(|_, postponed| now.saturating_duration_since(postponed.since) < REMEMBERED);
         }
-        if first_waits.len() < MOST_FIRST_WAITS {
-            first_waits.extend(claimed.waits_since.map(|since| (claimed.job.id(), since)));
+        if postponed.len() < MOST_POSTPONED {
+            let (since, fence) = (claimed.waits_since.unwrap_or(now), claimed.job.fence());
+            postponed.insert(claimed.job.id(), Postponed { since, at: now, fence, need, is_recalled: false });
+        }
+        (claimed, delay)
+    }
+
+    pub(in crate::worker) fn has_postponed(&self) -> bool {
+        self.postponed.lock().values().any(|postponed| !postponed.is_recalled)
+    }
+
+    /// The postponed jobs that would fit by now, those first that have waited longest.
+    pub(in crate::worker) fn recallable(&self) -> Vec<(JobId, Fence)> {
+        let postponed = self.postponed.lock();
+        let mut jobs: Vec<_> = postponed.iter().filter(|(_, postponed)| !postponed.is_recalled).collect();
+        if jobs.is_empty() {
+            return Vec::new();
+        }
+        jobs.sort_unstable_by_key(|(_, postponed)| postponed.since);
+        let needs = jobs.into_iter().map(|(job_id, postponed)| ((*job_id, postponed.fence), &postponed.need));
+        // The lock of the jobs is taken before the ledger's, except by postpone, which holds neither.
+        self.ledger.lock().would_fit(needs, self.free_threads())
+    }
+
+    /// Notes that jobs were to be recalled: `scheduled` are those that were.
+    pub(in crate::worker) fn recalled(&self, asked: &[(JobId, Fence)], scheduled: &[JobId]) {
+        let (mut postponed, now) = (self.postponed.lock(), Instant::now());
+        for (job_id, fence) in asked {
+            let Some(job) = postponed.get_mut(job_id).filter(|job| job.fence == *fence) else { continue };
+            let is_unconfirmed = now.saturating_duration_since(job.at) < UNCONFIRMED;
+            job.is_recalled = scheduled.contains(job_id) || !is_unconfirmed;
         }
     }
 
@@ -343,6 +388,9 @@ impl Drop for Granted {
             Some(threads) => drop(threads), // pumps
             None if resources.any_waits() => resources.pool.pump(),
             None => {}
+        }
+        if !resources.postponed.lock().is_empty() {
+            resources.state.in_flight.look_again(); // one of them may fit now
         }
     }
 }

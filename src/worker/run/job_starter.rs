@@ -135,6 +135,10 @@ impl JobStarter {
     }
 
     pub(super) fn start_if_admitted(&self, handler: usize, mut claimed: Claimed) -> Instant {
+        if let Some(outcome) = self.expired(handler, &claimed) {
+            self.put_off(claimed, outcome);
+            return Instant::now();
+        }
         if claimed.grant.is_none() {
             match self.need(handler, &claimed.job) {
                 Ok(None) => {}
@@ -162,6 +166,21 @@ impl JobStarter {
                 Instant::now()
             }
         }
+    }
+
+    /// How a job ends that may no longer start.
+    fn expired(&self, handler: usize, Claimed { job, claimed_at, .. }: &Claimed) -> Option<Outcome> {
+        if let Some(left) = job.may_start_for()
+            && claimed_at.elapsed() >= left
+        {
+            let limit = job.age() + left;
+            let error = format!("expired: no attempt may start later than {limit:?} after it was enqueued");
+            return Some(Outcome::Expired { error });
+        }
+        let limit = self.code.handlers.stated(handler, job.kind()).start_within?;
+        let waited = job.waited() + claimed_at.elapsed();
+        let error = || format!("expired: it was due {waited:?} ago, and its kind may wait {limit:?}");
+        (waited > limit).then(|| Outcome::Expired { error: error() })
     }
 
     /// What a job needs of the worker besides one thread, if it needs anything.

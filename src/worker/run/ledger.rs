@@ -4,7 +4,7 @@
 //! ```text
 //! a job that needs something ──fits──▶ admitted ──ends──▶ given back
 //!           └──does not fit──▶ waits here, and those that fit pass it ──▶ after `reserve_after`: others must fit beside it
-//!                         └──its turn is further away than HOLD──▶ postponed until about its turn
+//!                         └──its turn is further away than HOLD──▶ postponed until about its turn, or until it would fit
 //! ```
 //!
 //! The jobs wait in the order in which they came. The first is the only one with a reservation, so two large jobs cannot
@@ -29,6 +29,9 @@ const LONGEST_TURN: u128 = 8;
 
 /// The least duration of the shortest turn: the pool looks at least so often at what has changed by time alone.
 const SHORTEST_TURN: Duration = Duration::from_secs(1);
+
+/// How many other workers find jobs that this one has postponed as fast as they run them.
+const OTHERS: u32 = 4;
 
 /// What a job needs of a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,6 +67,14 @@ pub(super) struct Applicant<T> {
     /// Since when it has waited, here or for its kind, with the time for which it was postponed meanwhile.
     pub(super) since: Instant,
     pub(super) can_be_put_off: bool,
+}
+
+/// A job that is to be postponed, because it would wait for long.
+pub(super) struct Surplus<T> {
+    pub(super) job: T,
+    pub(super) need: Need,
+    /// For how long.
+    pub(super) delay: Duration,
 }
 
 /// The threads of a pool, as the ledger sees them. Called under the ledger's lock.
@@ -206,14 +217,15 @@ impl<T> Ledger<T> {
         self.waiting.front().map(|first| first.since)
     }
 
-    /// Makes a job wait that does not fit, or returns it with the time for which it is to be postponed.
-    pub(super) fn wait(&mut self, applicant: Applicant<T>, now: Instant) -> Result<(), (T, Duration)> {
+    /// Makes a job wait that does not fit, or returns it to be postponed.
+    pub(super) fn wait(&mut self, applicant: Applicant<T>, now: Instant) -> Result<(), Surplus<T>> {
         let Applicant { job, need, handler, since, can_be_put_off } = applicant;
         // However long it takes itself: the first to wait gets a reservation in the end.
         let is_soon = self.waiting_time(HOLD, now) < HOLD && self.waiting.len() < MOST_WAITING;
         let is_first = self.waiting.front().is_none_or(|first| since < first.since);
         if !is_soon && !is_first && can_be_put_off {
-            return Err((job, self.book(&need, handler, now)));
+            let delay = self.book(&need, handler, now);
+            return Err(Surplus { job, need, delay });
         }
         let place = self.waiting.partition_point(|waiting| waiting.since <= since);
         self.waiting.insert(place, Waiting { job, need, handler, since });
@@ -241,9 +253,9 @@ impl<T> Ledger<T> {
         self.look_at_first(now);
     }
 
-    /// Removes jobs that have to wait for those before them much longer than was expected when they came, each with the
-    /// time for which it is to be postponed. The first job stays, so that it gets its reservation.
-    pub(super) fn take_surplus(&mut self, can_be_put_off: impl Fn(&T) -> bool, now: Instant) -> Vec<(T, Duration)> {
+    /// Removes jobs that have to wait for those before them much longer than was expected when they came, to be
+    /// postponed. The first job stays, so that it gets its reservation.
+    pub(super) fn take_surplus(&mut self, can_be_put_off: impl Fn(&T) -> bool, now: Instant) -> Vec<Surplus<T>> {
         let mut surplus = Vec::new();
         let mut waits = self.waiting_time(HOLD, now);
         while let Some(last) = self.waiting.back().filter(|last| can_be_put_off(&last.job)) {
@@ -252,9 +264,29 @@ impl<T> Ledger<T> {
                 break;
             }
             let Some(Waiting { job, need, handler, .. }) = self.waiting.pop_back() else { break };
-            surplus.push((job, self.book(&need, handler, now)));
+            let delay = self.book(&need, handler, now);
+            surplus.push(Surplus { job, need, delay });
         }
         surplus
+    }
+
+    /// Of these jobs, which do not wait here, those that could start together after all that wait here. `threads` are
+    /// free.
+    pub(super) fn would_fit<'a, J>(&self, jobs: impl Iterator<Item = (J, &'a Need)>, threads: usize) -> Vec<J> {
+        let (mut free, mut threads) = (self.free.clone(), threads);
+        for waiting in &self.waiting {
+            waiting.need.amounts.iter().for_each(|(place, amount)| free[*place] = free[*place].saturating_sub(*amount));
+            threads = threads.saturating_sub(waiting.need.threads);
+        }
+        let mut take = |need: &Need| {
+            let fits = need.threads <= threads && fits(need, &free);
+            if fits {
+                subtract(&mut free, need);
+                threads -= need.threads;
+            }
+            fits
+        };
+        jobs.filter(|(_, need)| take(need)).map(|(job, _)| job).collect()
     }
 
     /// Removes the waiting jobs for which `which` holds.
@@ -311,10 +343,12 @@ impl<T> Ledger<T> {
         times.fold(Duration::ZERO, Duration::saturating_add)
     }
 
+    /// This worker recalls a postponed job when it fits here. Until then it comes back for other workers, which may have
+    /// room for several.
     fn book(&mut self, need: &Need, handler: usize, now: Instant) -> Duration {
         let none = Duration::ZERO;
         let (waiting, own) = (self.waiting_time(none, now), self.turn_time(need, handler, none, now));
-        self.bookings.book(waiting, own, now)
+        self.bookings.book(waiting / OTHERS, own / OTHERS, now)
     }
 }
 

@@ -41,7 +41,8 @@ fn ledger(reserve_after: Duration, now: Instant) -> Ledger<u32> {
 
 /// Applies for a job, which is in a turn of its own.
 fn wait(ledger: &mut Ledger<u32>, job: u32, need: Need, now: Instant) -> Result<(), (u32, Duration)> {
-    ledger.wait(Applicant { job, need, handler: 0, since: now, can_be_put_off: true }, now)
+    let waits = ledger.wait(Applicant { job, need, handler: 0, since: now, can_be_put_off: true }, now);
+    waits.map_err(|surplus| (surplus.job, surplus.delay))
 }
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -103,16 +104,20 @@ fn about_a_wave_waits_and_what_is_further_away_is_put_off() {
     assert!(ledger.admit(&of_memory(8), &pool, start));
     // (No job has run: as many wait as could run together.)
     assert!((1..=4).all(|job| wait(&mut ledger, job, of_memory(2), start).is_ok()));
-    let later = start + Duration::from_secs(2);
+    let later = start + Duration::from_secs(8);
     let (job, delay) = wait(&mut ledger, 5, of_memory(2), later).unwrap_err();
-    assert_eq!((job, delay), (5, Duration::from_millis(2_500)), "behind the four, each a quarter of two seconds");
+    assert_eq!(
+        (job, delay),
+        (5, Duration::from_millis(2_500)),
+        "behind the four, each a quarter of eight seconds, and soon enough for others"
+    );
     let has_no_row = Applicant { job: 6, need: of_memory(2), handler: 0, since: start, can_be_put_off: false };
     assert!(ledger.wait(has_no_row, start).is_ok(), "it cannot be put off");
     assert_eq!(ledger.take_waiting(|job| *job == 6, later), [6]);
 
     // The job runs on and on. The first keeps waiting, for its reservation.
     let late = start + 10 * MINUTE;
-    let surplus: Vec<u32> = ledger.take_surplus(|_| true, late).into_iter().map(|(job, _)| job).collect();
+    let surplus: Vec<u32> = ledger.take_surplus(|_| true, late).into_iter().map(|surplus| surplus.job).collect();
     assert_eq!((surplus, ledger.waiting()), (vec![4, 3, 2], 1));
     assert!(wait(&mut ledger, 7, of_memory(2), late).is_err());
 
@@ -178,10 +183,26 @@ fn a_job_that_has_waited_elsewhere_is_before_those_that_came_later() {
     let late = start + MINUTE;
     wait(&mut ledger, 1, of_memory(2), late).unwrap();
     let first = Applicant { job: 2, need: of_memory(7), handler: 0, since: start, can_be_put_off: true };
-    ledger.wait(first, late).unwrap();
+    assert!(ledger.wait(first, late).is_ok());
     ledger.give_back(&of_memory(8), 0, None, late);
     assert!(!ledger.admit(&of_memory(2), &pool, late), "it has waited long enough for a reservation");
     assert_eq!(ledger.next(&pool, late).unwrap().0, 2);
+}
+
+#[test]
+fn those_would_fit_that_fit_after_all_that_wait() {
+    let start = Instant::now();
+    let (mut ledger, pool) = (ledger(MINUTE, start), Threads::default());
+    assert!(ledger.admit(&of_memory(3), &pool, start));
+    let needs = [of_memory(3), of_memory(6), need(4, 1, 0), need(1, 0, 1), need(1, 0, 1)];
+    let would_fit = |ledger: &Ledger<u32>, threads| ledger.would_fit(needs.iter().enumerate(), threads);
+    assert_eq!(would_fit(&ledger, 4), [0, 3], "the second gpu is in use");
+    assert_eq!(would_fit(&ledger, 5), [0, 2]);
+    assert!(would_fit(&ledger, 0).is_empty());
+    wait(&mut ledger, 1, of_memory(6), start).unwrap();
+    assert_eq!(would_fit(&ledger, 4), [3], "one that waits goes first");
+    ledger.give_back(&of_memory(3), 0, None, start);
+    assert_eq!(would_fit(&ledger, 6), [2, 3]);
 }
 
 #[test]

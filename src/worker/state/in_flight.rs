@@ -206,10 +206,15 @@ impl InFlight {
         }
     }
 
+    /// Wakes the prefetcher.
+    pub(in crate::worker) fn look_again(&self) {
+        self.demand.notify_one();
+    }
+
     /// Signals that jobs were confirmed and have left memory.
     pub(in crate::worker) fn confirmed(&self) {
         self.emptied.notify_waiters();
-        self.demand.notify_one();
+        self.look_again();
     }
 
     pub(in crate::worker) fn enter(&self, stage: Stage, jobs: usize) {

@@ -18,6 +18,7 @@ pub(in crate::worker) struct Tally {
     snoozed: AtomicU64,
     dead: AtomicU64,
     cancelled: AtomicU64,
+    expired: AtomicU64,
     released: AtomicU64,
     lost: AtomicU64,
     overdue: AtomicU64,
@@ -93,6 +94,10 @@ impl Tally {
     }
 
     /// Counts a job that SQL Server confirmed as finished, with a requested cancellation and without being done.
+    pub(in crate::worker) fn expired(&self, jobs: u64) {
+        add(&self.expired, jobs);
+    }
+
     pub(in crate::worker) fn cancelled(&self) {
         add(&self.cancelled, 1);
     }
@@ -146,6 +151,7 @@ impl Tally {
             snoozed: read(&self.snoozed),
             dead: read(&self.dead),
             cancelled: read(&self.cancelled),
+            expired: read(&self.expired),
             released: read(&self.released),
             lost: read(&self.lost),
             overdue: read(&self.overdue),

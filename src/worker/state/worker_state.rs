@@ -93,6 +93,14 @@ impl WorkerState {
         (self.connector.schema().to_owned(), self.queue.clone())
     }
 
+    /// Counts jobs that have expired.
+    pub(in crate::worker) fn expired(&self, jobs: u64) {
+        if jobs > 0 {
+            self.tally.expired(jobs);
+            self.metrics.expired.increment(jobs);
+        }
+    }
+
     /// A session that is not connected yet.
     pub(in crate::worker) fn session(&self) -> Session {
         Session::new(self.connector.clone())

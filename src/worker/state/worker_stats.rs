@@ -67,6 +67,9 @@ pub struct WorkerStats {
     /// Confirmed cancelled jobs: jobs that were cancelled while running
     /// ([`JobChange::Cancel`](crate::admin::JobChange::Cancel)), and were not done.
     pub cancelled: u64,
+    /// Jobs that expired ([`NewJob::start_by`](crate::job::NewJob::start_by)): those that this worker did not start in
+    /// time, and those of the queue that it found.
+    pub expired: u64,
     /// Unstarted jobs that were released.
     pub released: u64,
     /// Jobs that no longer belonged to this worker when they started or finished: its lease had expired, and they were

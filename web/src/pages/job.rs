@@ -206,6 +206,7 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
     let times = [
         ("Enqueued", Some(job.enqueued_at)),
         (if job.state == JobState::Scheduled { "Due" } else { "Ready since" }, due_at(&job)),
+        ("Start by", job.start_by),
         ("Claimed", job.claimed_at),
         ("Ended", job.finished_at),
         ("Kept until", kept_until(&job, stats)),

@@ -83,6 +83,8 @@ struct JobLine {
     priority: Option<i16>,
     delay_s: Option<f64>,
     due_at: Option<String>,
+    start_within_s: Option<f64>,
+    start_by: Option<String>,
     key: Option<String>,
     group: Option<String>,
     batch: Option<i64>,
@@ -95,13 +97,15 @@ struct JobLine {
 }
 
 /// Its fields, each with what it must be.
-const FIELDS: [(&str, &str); 14] = [
+const FIELDS: [(&str, &str); 16] = [
     ("payload", "a text or any other JSON"),
     ("payload_hex", "a text"),
     ("kind", "a text"),
     ("priority", "an integer from -32768 to 32767"),
     ("delay_s", "a number of seconds"),
     ("due_at", "a time such as \"2027-01-31T04:00:00Z\""),
+    ("start_within_s", "a number of seconds"),
+    ("start_by", "a time such as \"2027-01-31T04:00:00Z\""),
     ("key", "a text"),
     ("group", "a text"),
     ("batch", "the number of a batch"),
@@ -392,6 +396,13 @@ impl JobLine {
         }
         if let Some(at) = self.due_at {
             (own.delay, own.at) = (None, Some(time(&at).map_err(|problem| format!("due_at is '{at}'; {problem}"))?));
+        }
+        if let Some(limit) = self.start_within_s {
+            (own.start_within, own.start_by) = (Some(seconds("start_within_s", limit)?), None);
+        }
+        if let Some(at) = self.start_by {
+            let at = time(&at).map_err(|problem| format!("start_by is '{at}'; {problem}"))?;
+            (own.start_within, own.start_by) = (None, Some(at));
         }
         own.group = self.group.or(own.group);
         if let (Some(batch), Some(own)) = (self.batch, own.batch)

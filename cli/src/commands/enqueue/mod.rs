@@ -32,9 +32,9 @@ use crate::texts;
 ///
 /// Lines are enqueued in order, in transactions of up to 1,000; a line waits at most 200 ms for others. Empty lines are
 /// skipped. With `--format json`, each line is an object with `payload` (text or any other JSON value) or
-/// `payload_hex`. It can also have `kind`, `priority`, `delay_s`, `due_at`, `key`, `group`, `batch`, `correlation_id`,
-/// `headers`, `max_attempts`, `time_limit_s` and `needs` (such as `{"memory": 3221225472, "gpu": 1}`, in bytes), which
-/// override the options.
+/// `payload_hex`. It can also have `kind`, `priority`, `delay_s`, `due_at`, `start_within_s`, `start_by`, `key`, `group`,
+/// `batch`, `correlation_id`, `headers`, `max_attempts`, `time_limit_s` and `needs` (such as `{"memory": 3221225472,
+/// "gpu": 1}`, in bytes), which override the options.
 ///
 /// With `--resume FILE`, repeat the command with the same input after any failure: each line is enqueued exactly once,
 /// in one batch, which is sealed at the end. A transaction then waits for 1,000 lines or the end of the input, so

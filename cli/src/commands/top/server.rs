@@ -264,6 +264,7 @@ fn job_detail(job: &JobRow, attempts: &[FailedAttempt]) -> JobDetail {
         ("due", texts::time(job.due_at)),
     ];
     let optional = [
+        ("start by", job.start_by.map(texts::time)),
         ("claimed", job.claimed_at.map(texts::time)),
         ("ended", job.finished_at.map(texts::time)),
         ("run", job.run.map(texts::age)),

@@ -14,6 +14,7 @@ pub struct Summary {
     snoozed: u64,
     dead: u64,
     cancelled: u64,
+    expired: u64,
     released: u64,
     lost: u64,
     overdue: u64,
@@ -33,6 +34,7 @@ impl From<&readpast::Summary> for Summary {
             snoozed: stats.snoozed,
             dead: stats.dead,
             cancelled: stats.cancelled,
+            expired: stats.expired,
             released: stats.released,
             lost: stats.lost,
             overdue: stats.overdue,
@@ -52,6 +54,7 @@ impl Summary {
         let others = [
             (self.snoozed, "snoozed"),
             (self.cancelled, "cancelled"),
+            (self.expired, "expired"),
             (self.released, "given back unstarted"),
             (self.lost, "lost to other workers"),
             (self.overdue, "over their time limit"),

@@ -89,7 +89,7 @@ impl Session {
         let index = Index {
             id: if create.clustered { CLUSTERED } else { 0 },
             name: Arc::clone(&create.name),
-            key: key_columns(schema, &create.columns)?,
+            key: key_columns(schema, &create.columns, !create.clustered && !create.unique)?,
             uniqueness: if create.unique { Uniqueness::Index } else { Uniqueness::None },
             included: included_columns(schema, &create.include)?,
             filter: match &create.filter {
