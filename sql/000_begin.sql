@@ -80,7 +80,7 @@ SELECT TOP (1) @index = v.index_name, @rows = p.rows
 FROM (SELECT object_id, rows FROM sys.partitions WHERE index_id IN (0, 1) AND rows > 10000) AS p
 INNER JOIN (VALUES (N'jobs', N'jobs_ready'), (N'jobs', N'jobs_ready_alone'),
         (N'jobs', N'jobs_scheduled'), (N'jobs', N'jobs_claimed'), (N'jobs', N'jobs_finished'), (N'jobs', N'jobs_dedup'),
-        (N'jobs', N'jobs_dead_keys'), (N'jobs', N'jobs_batch'), (N'jobs', N'jobs_waiting'),
+        (N'jobs', N'jobs_dead_keys'), (N'jobs', N'jobs_batch'), (N'jobs', N'jobs_start_by'), (N'jobs', N'jobs_waiting'),
         (N'archive', N'archive_finished')) AS v (table_name, index_name)
     ON p.object_id = OBJECT_ID(CONCAT(N'[$(schema)].[', v.table_name, N']'), N'U')
 WHERE INDEXPROPERTY(p.object_id, v.index_name, 'IndexID') IS NULL

@@ -49,7 +49,8 @@ SET XACT_ABORT ON;
 -- Under SERIALIZABLE, the default of .NET's TransactionScope, the lookup of the key would lock a range of keys.
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @delivery varchar(13), @is_member bit = 0,
-    @is_gone bit = 0, @due datetime2(3), @new_id bigint, @tries int = 0;
+    @is_gone bit = 0, @due datetime2(3), @new_id bigint, @tries int = 0, @late bit = 0,
+    @expired int;
 
 SELECT @queue_id = queue_id, @delivery = delivery
 FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
@@ -80,7 +81,7 @@ IF @is_member = 1 AND @delivery = 'at_most_once'
 SET @due = COALESCE(CASE WHEN @due_at > @now THEN @due_at END,
     DATEADD(MILLISECOND, @delay_ms % 1000, DATEADD(SECOND, @delay_ms / 1000, @now)), @now);
 IF @start_within_ms IS NOT NULL OR @start_by IS NOT NULL
-    EXEC [$(schema)].[latest_start] @start_by OUTPUT, @start_within_ms, @due, @now;
+    EXEC [$(schema)].[latest_start] @start_by OUTPUT, @start_within_ms, @due;
 SET @job_id = NULL;
 SET @duplicate = 0;
 
@@ -113,6 +114,20 @@ BEGIN
         WHERE queue_id = @queue_id AND dedup_key = @dedup_key AND dedup_key IS NOT NULL AND ended = 0
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
+    -- A job that may no longer start would take this one with it. If it is locked, it is being started or cancelled.
+    IF @job_id IS NOT NULL AND @late = 0
+    BEGIN
+        SELECT TOP (1) @late = 1
+        FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
+        WHERE job_id = @job_id AND start_by <= @now AND ended = 0 AND state <> 2
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+        IF @late = 1
+        BEGIN
+            EXEC [$(schema)].[cancel_expired] @queue_id, 1, @expired OUTPUT, @job_id;
+            IF @expired > 0
+                SELECT @job_id = NULL, @duplicate = 0;
+        END;
+    END;
     IF @job_id IS NULL
     BEGIN
         SET @new_id = NEXT VALUE FOR [$(schema)].[job_ids];

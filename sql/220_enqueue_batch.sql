@@ -23,7 +23,7 @@ SET TRANSACTION ISOLATION LEVEL READ COMMITTED;  -- the caller's level may be an
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @delivery varchar(13), @has_details bit = 0,
     @has_members bit = 0, @may_expire bit = 0, @has_keys bit = 0, @is_own bit = 0, @is_gone bit = 0, @again bit = 1, @keys int = 0,
     @place int, @ordinal int, @batch_id bigint, @job_id bigint, @tries int = 0, @first_id bigint, @wrong bigint,
-    @texts nvarchar(max);
+    @texts nvarchar(max), @late bit = 0, @expired int;
 DECLARE @numbered TABLE
 (
     ordinal       int    NOT NULL PRIMARY KEY CLUSTERED,
@@ -103,12 +103,6 @@ BEGIN
             WHERE start_within_ms < 1 OR start_within_ms > 315360000000;
         IF @wrong IS NOT NULL
             EXEC [$(schema)].[refuse] N'start_within_ms', @wrong, N'1 to 315360000000 (ten years)';
-        IF EXISTS (SELECT 1
-                   FROM @details AS d
-                   INNER JOIN @jobs AS n ON n.ordinal = d.ordinal
-                   WHERE d.start_by <= n.due_at AND n.due_at > @now OR n.delay_ms > 0 AND d.start_by <=
-                       DATEADD(MILLISECOND, n.delay_ms % 1000, DATEADD(SECOND, n.delay_ms / 1000, @now)))
-            THROW 58003, N'start_by must be later than the time when the job is due', 1;
     END;
     IF EXISTS (SELECT 1 FROM @details WHERE batch_id IS NOT NULL OR group_key IS NOT NULL)
         SET @has_members = 1;
@@ -137,7 +131,7 @@ IF @may_expire = 1
     UPDATE i
     SET start_by = COALESCE(d.start_by,
         DATEADD(MILLISECOND, d.start_within_ms % 1000, DATEADD(SECOND, d.start_within_ms / 1000,
-            COALESCE(CASE WHEN n.due_at > @now THEN n.due_at END,
+            COALESCE(CASE WHEN n.due_at >= '99891201' THEN '99891201' WHEN n.due_at > @now THEN n.due_at END,
                 DATEADD(MILLISECOND, n.delay_ms % 1000, DATEADD(SECOND, n.delay_ms / 1000, @now)), @now))))
     FROM @details AS d
     INNER JOIN @numbered AS i ON i.ordinal = d.ordinal
@@ -218,6 +212,18 @@ BEGIN
             ON j.queue_id = @queue_id AND j.dedup_key = k.dedup_key AND j.dedup_key IS NOT NULL AND j.ended = 0
         WHERE k.place = @place
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
+        IF @job_id IS NOT NULL
+            SELECT TOP (1) @late = 1
+            FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
+            WHERE job_id = @job_id AND start_by <= @now AND ended = 0 AND state <> 2
+            OPTION (MAXDOP 1, KEEPFIXED PLAN);
+        IF @late = 1
+        BEGIN
+            EXEC [$(schema)].[cancel_expired] @queue_id, 1, @expired OUTPUT, @job_id;
+            SET @late = 0;
+            IF @expired > 0
+                SET @job_id = NULL;
+        END;
         IF @job_id IS NOT NULL
         BEGIN
             UPDATE @numbered SET found_id = @job_id WHERE ordinal = @ordinal;

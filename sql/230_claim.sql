@@ -13,8 +13,9 @@
 -- claim deletes the rows: fence is 0, and there is nothing to finish. A job with a withheld payload is then not
 -- deleted, and neither are the jobs behind it. If it is the first job, its row is returned without a claim.
 --
--- Expired jobs are cancelled first (cancel_expired). If there are 1,000, the claim ends with that, and @expired tells
--- the caller to claim again at once.
+-- Expired jobs without a key, a group and a batch are cancelled first, except in a caller's transaction. If there are
+-- 1,000, the claim ends with that, and @expired tells the caller to claim again at once. promote cancels the others, so
+-- a claim may return one for about a second after its start_by: the caller must not start it (start_by_ms in details).
 --
 -- Hints: ROWLOCK, because READPAST does not skip page locks. UPDLOCK, so that two claims never read the same row.
 -- READPAST, so that claims do not wait. READCOMMITTEDLOCK, because READPAST requires it under READ_COMMITTED_SNAPSHOT.
@@ -50,8 +51,9 @@ DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @is_lifo bit, @deli
     @alone_waits bit = 0, @status int, @room int = @max,
     @at_least smallint = -32768, @priority smallint, @mark bigint, @gap_from bigint, @below_to bigint,
     @below_from bigint, @mark_highest bigint, @mark_lowered bigint, @from_id bigint, @end_id bigint, @part tinyint,
-    @claimed int, @is_over bit;
+    @claimed int, @is_over bit, @late bit = 0;
 
+SET @expired = NULL;
 SELECT @queue_id = queue_id, @is_lifo = CASE claim_order WHEN 'lifo' THEN 1 ELSE 0 END, @delivery = delivery,
        @max_attempts = max_attempts, @paused = paused, @group_limit = group_limit,
        @has_sink = CASE WHEN sink IS NULL THEN 0 ELSE 1 END,
@@ -89,11 +91,19 @@ SELECT @lowered = NULL, @highest = CASE WHEN @is_lifo = 1 THEN 0 END;
 
 IF @paused = 1
     RETURN 0;
-SET @expired = NULL;
-IF EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_start_by))
-           WHERE queue_id = @queue_id AND start_by <= @now AND start_by IS NOT NULL AND ended = 0 AND state <> 2
-               AND group_key IS NULL)
+-- Only the first entries are read, because jobs that run may be among them.
+SELECT TOP (1) @late = 1
+FROM (SELECT TOP (50) state, dedup_key, group_key, batch_id
+      FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_start_by))
+      WHERE queue_id = @queue_id AND start_by <= @now AND start_by IS NOT NULL AND ended = 0
+      ORDER BY start_by) AS h
+WHERE h.state <> 2 AND h.dedup_key IS NULL AND h.group_key IS NULL AND h.batch_id IS NULL
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
+IF @late = 1 AND @@TRANCOUNT = 0
+BEGIN
     EXEC [$(schema)].[cancel_expired] @queue_id, 0, @expired OUTPUT;
+    SET @now = SYSUTCDATETIME();
+END;
 IF @expired >= 1000
     RETURN 0;
 SELECT TOP (1) @alone_waits = 1

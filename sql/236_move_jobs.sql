@@ -1,7 +1,7 @@
 -- Moves claimed jobs to another queue, where they are ready or, in a group, wait for their turn. attempt restarts at 0,
--- and fence keeps growing. Called by procedures that finish jobs, before their own changes, in their transaction. The
--- caller has locked the jobs' rows, and calls wake_moved after the commit. A job that cannot be moved stays claimed,
--- and its error says why, in front of the attempt's error.
+-- fence keeps growing, and the job may start there at any time (start_by). Called by procedures that finish jobs, before
+-- their own changes, in their transaction. The caller has locked the jobs' rows, and calls wake_moved after the commit.
+-- A job that cannot be moved stays claimed, and its error says why, in front of the attempt's error.
 --
 -- The caller may be the elected worker's reap, so nothing here waits longer than a second. An uncommitted job with the
 -- same deduplication key counts as unfinished. Keyed jobs are moved one by one in the order of the keys, as in
@@ -49,8 +49,8 @@ OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
 UPDATE j
 SET queue_id = @to_id, state = CASE WHEN j.group_key IS NULL THEN 0 ELSE 6 END, in_turn = NULL, attempt = 0,
-    alone = @alone, moves = ISNULL(j.moves, 0) + 1, due_at = @now, finished_at = @now, run_us = f.run_us,
-    cpu_us = f.cpu_us, peak_bytes = f.peak_bytes, error = f.error
+    alone = @alone, moves = ISNULL(j.moves, 0) + 1, start_by = NULL, due_at = @now, finished_at = @now,
+    run_us = f.run_us, cpu_us = f.cpu_us, peak_bytes = f.peak_bytes, error = f.error
 OUTPUT inserted.job_id, deleted.in_turn, inserted.group_key INTO @moved (job_id, in_turn, group_key)
 FROM @failed AS f
 INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id
@@ -75,8 +75,8 @@ BEGIN
     BEGIN TRY
         UPDATE j
         SET queue_id = @to_id, state = CASE WHEN j.group_key IS NULL THEN 0 ELSE 6 END, in_turn = NULL, attempt = 0,
-            alone = @alone, moves = ISNULL(j.moves, 0) + 1, due_at = @now, finished_at = @now, run_us = f.run_us,
-            cpu_us = f.cpu_us, peak_bytes = f.peak_bytes, error = f.error
+            alone = @alone, moves = ISNULL(j.moves, 0) + 1, start_by = NULL, due_at = @now, finished_at = @now,
+            run_us = f.run_us, cpu_us = f.cpu_us, peak_bytes = f.peak_bytes, error = f.error
         OUTPUT inserted.job_id, deleted.in_turn, inserted.group_key INTO @moved (job_id, in_turn, group_key)
         FROM @failed AS f
         INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id

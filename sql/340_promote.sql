@@ -13,7 +13,7 @@ SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @elected bit, @queue_id int, @first_ready bigint, @promoted int,
     @schedules_due bit = 0, @error nvarchar(2048), @due_from datetime2(3), @first_due datetime2(3), @looks bit,
-    @events_from bigint, @first_event bigint, @expired int = 0;
+    @events_from bigint, @first_event bigint, @expired int = 0, @linked int = 0;
 DECLARE @due TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, state tinyint NOT NULL,
     group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL);
 
@@ -91,17 +91,19 @@ BEGIN CATCH
         THROW;
 END CATCH;
 EXEC [$(schema)].[advance_groups] @queue_id, 0, @error OUTPUT;
--- Waits at most a second for a lock: the next call finds what could not be locked.
+-- A failed cancellation must not stop the rest. Waits at most a second for a lock: the next call finds what could not be
+-- locked.
 IF @@LOCK_TIMEOUT NOT BETWEEN 0 AND 1000
     SET LOCK_TIMEOUT 1000;
 IF @@TRANCOUNT = 0
 BEGIN TRY
-    EXEC [$(schema)].[cancel_expired] @queue_id, 1, @expired OUTPUT;
+    EXEC [$(schema)].[cancel_expired] @queue_id, 0, @expired OUTPUT;
+    EXEC [$(schema)].[cancel_expired] @queue_id, 1, @linked OUTPUT;
+    SET @expired = @expired + @linked;
 END TRY
 BEGIN CATCH
     IF @@TRANCOUNT > 0
         ROLLBACK TRANSACTION;
-    SET @expired = 0;
     IF ERROR_NUMBER() NOT IN (1205, 1222, 58013)
         SET @error = CONCAT(N'cancel_expired: ', ERROR_MESSAGE());
 END CATCH;

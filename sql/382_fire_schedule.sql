@@ -20,7 +20,7 @@ SET LOCK_TIMEOUT 1000;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @payload varbinary(max), @text nvarchar(max),
     @payload_utf16 bit, @priority smallint, @max_attempts int, @time_limit_ms int,
     @kind varchar(64), @dedup_key nvarchar(256), @correlation_id uniqueidentifier, @headers nvarchar(1300),
-    @group_key nvarchar(128), @needs varchar(1000), @start_within_ms bigint, @job_id bigint, @duplicate bit;
+    @group_key nvarchar(128), @needs varchar(1000), @start_by datetime2(3), @job_id bigint, @duplicate bit;
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
@@ -43,14 +43,16 @@ BEGIN
             @text = CASE WHEN payload_utf16 = 1 THEN CAST(payload AS nvarchar(max)) END,
             @priority = priority, @max_attempts = max_attempts, @time_limit_ms = time_limit_ms, @kind = kind,
             @correlation_id = correlation_id, @headers = headers, @group_key = group_key, @needs = needs,
-            @start_within_ms = start_within_ms,
+            -- counted from the time of the schedule, even if it is made up for later
+            @start_by = DATEADD(MILLISECOND, start_within_ms % 1000,
+                DATEADD(SECOND, start_within_ms / 1000, ISNULL(@due_at, @fire_at))),
             @dedup_key = ISNULL(dedup_key, CONCAT(name, N'@', CONVERT(varchar(19), @fire_at, 126), N'Z'))
         FROM [$(schema)].[schedules]
         WHERE queue_id = @queue_id AND name = @name;
         EXEC [$(schema)].[enqueue] @queue = @queue, @payload = @payload, @text = @text, @priority = @priority,
             @due_at = @due_at, @max_attempts = @max_attempts, @dedup_key = @dedup_key,
             @correlation_id = @correlation_id, @kind = @kind, @time_limit_ms = @time_limit_ms,
-            @headers = @headers, @group_key = @group_key, @needs = @needs, @start_within_ms = @start_within_ms,
+            @headers = @headers, @group_key = @group_key, @needs = @needs, @start_by = @start_by,
             @job_id = @job_id OUTPUT, @duplicate = @duplicate OUTPUT;
     END;
 END;

@@ -50,7 +50,7 @@ IF (@payload IS NULL AND @text IS NULL) OR (@payload IS NOT NULL AND @text IS NO
     THROW 58003, N'a job needs either a payload or a text', 1;
 EXEC [$(schema)].[check_job] @max_attempts, @dedup_key, @kind, @time_limit_ms, @headers, @group_key, @needs;
 IF @start_within_ms IS NOT NULL
-    EXEC [$(schema)].[latest_start] NULL, @start_within_ms, @now, @now;
+    EXEC [$(schema)].[latest_start] NULL, @start_within_ms, @now;
 IF @group_key IS NOT NULL AND @delivery = 'at_most_once'
     THROW 58003,
         N'a queue with delivery at_most_once cannot have groups or batches, because its claims delete the jobs', 1;

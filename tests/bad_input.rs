@@ -258,7 +258,7 @@ async fn whatever_the_procedures_answer_is_understood_or_an_error_that_names_the
 async fn a_claim_that_answers_something_else_stops_the_worker_and_drops_nothing() {
     let claim = "@queue nvarchar(128), @worker_id uniqueidentifier, @max int, @alone bit = 0, \
                  @max_payload_bytes bigint = NULL, @passes bit = 0, @at_once int = 1, @run int = 1, \
-                 @lowered bigint = NULL OUTPUT, @highest bigint = NULL OUTPUT";
+                 @lowered bigint = NULL OUTPUT, @highest bigint = NULL OUTPUT, @expired int = NULL OUTPUT";
     let claim_all = "UPDATE [$(schema)].[jobs] SET state = 2, fence = fence + 1, attempt = attempt + 1, worker_id = @worker_id \
                      WHERE state = 0";
     let good = "OUTPUT inserted.job_id, inserted.fence, inserted.attempt, 5, inserted.priority, CAST(1 AS bigint), CAST(1 AS bigint), \

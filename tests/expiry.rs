@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use readpast::admin::{Delivery, JobChange, JobState, QueueOptions, Schedule};
 use readpast::config::WorkerConfig;
-use readpast::{Handlers, JobId, KindOptions, NewJob, Output, Worker};
+use readpast::{Handlers, JobId, KindOptions, Needs, NewJob, Output, Worker};
 
 use crate::support::{Fixture, JobCounts, WorkerSession, changed, text, until};
 
@@ -36,7 +36,7 @@ async fn counting(fixture: &Fixture, options: KindOptions) -> (Worker, Arc<Atomi
 async fn no_claim_returns_an_expired_job_and_it_ends_as_cancelled() {
     let fixture = Fixture::new("expiry_claim").await;
     let jobs = [
-        NewJob::text("ready").start_by(PAST).dedup_key("k"),
+        NewJob::text("ready").start_by(PAST),
         NewJob::text("later").delay(HOUR).start_within(HOUR),
         NewJob::text("in time").start_by(SystemTime::now() + HOUR),
         NewJob::text("plain"),
@@ -50,9 +50,72 @@ async fn no_claim_returns_an_expired_job_and_it_ends_as_cancelled() {
         let expected = "expired: no attempt may start after 1970-01-01T00:00:00Z";
         assert_eq!(state_and_error(&fixture, expired).await, (JobState::Cancelled, expected.to_owned()));
     }
-    assert!(!fixture.queue.enqueue(&NewJob::text("again").dedup_key("k")).await.unwrap().duplicate, "its key is free");
     let later = fixture.queue.admin().job(jobs[1].job_id, None).await.unwrap().unwrap();
     assert_eq!(later.start_by.unwrap(), later.due_at + HOUR);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_expired_job_keeps_no_other_with_its_key_out() {
+    let fixture = Fixture::new("expiry_key").await;
+    let late = NewJob::text("late").start_by(PAST).dedup_key("k");
+    let first = fixture.queue.enqueue(&late).await.unwrap();
+    let again = fixture.queue.enqueue(&late).await.unwrap();
+    assert!(!again.duplicate, "the first one cannot run any more");
+    let jobs = [NewJob::text("other"), NewJob::text("in time").dedup_key("k"), NewJob::text("third").dedup_key("k")];
+    let jobs = fixture.queue.enqueue_many(&jobs).await.unwrap();
+    assert_eq!(jobs.iter().map(|job| job.duplicate).collect::<Vec<_>>(), [false, false, true]);
+    for expired in [first.job_id, again.job_id] {
+        assert_eq!(state_and_error(&fixture, expired).await.0, JobState::Cancelled);
+    }
+    // One that runs does.
+    let running = fixture.queue.enqueue(&NewJob::text("runs").dedup_key("r")).await.unwrap().job_id;
+    let mut worker = WorkerSession::register(&fixture).await;
+    assert_eq!(worker.claim(10).await.len(), 3);
+    fixture.sql("UPDATE [$(schema)].[jobs] SET start_by = '2026-01-01'").await;
+    let duplicate = fixture.queue.enqueue(&NewJob::text("runs").dedup_key("r")).await.unwrap();
+    assert_eq!((duplicate.job_id, duplicate.duplicate), (running, true));
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_is_moved_may_start_at_any_time() {
+    let fixture = Fixture::new("expiry_moved").await;
+    fixture.sql("EXEC [$(schema)].[create_queue] @queue = N'letters'").await;
+    fixture.sql("EXEC [$(schema)].[create_queue] @queue = N'work', @dead_queue = N'letters'").await;
+    fixture.queue.enqueue(&NewJob::text("x").start_within(HOUR)).await.unwrap();
+    let mut worker = WorkerSession::register(&fixture).await;
+    let job = worker.claim_one().await;
+    fixture.sql("UPDATE [$(schema)].[jobs] SET start_by = '2026-01-01'").await;
+    assert_eq!(worker.finish(&[job.dead("no")]).await, []);
+    assert_eq!(WorkerSession::register_for(&fixture, "letters").await.claim(10).await.len(), 1);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_waits_for_resources_ends_when_it_expires() {
+    let fixture = Fixture::new("expiry_waits").await;
+    let needs = |job: NewJob| job.needs(Needs::new().token("gpu", 1));
+    let gate = Arc::new(tokio::sync::Semaphore::new(0));
+    let entered = gate.clone();
+    let handlers = Handlers::any(move |_, context| {
+        context.block_on(entered.acquire())?.forget();
+        Ok(())
+    });
+    let config = changed(WorkerConfig::default(), |worker| {
+        worker.threads = 2;
+        worker.resources.tokens.insert("gpu".to_owned(), 1);
+    });
+    let worker = Worker::builder(&fixture.queue, handlers).config(&config).start().await.unwrap();
+    fixture.queue.enqueue(&needs(NewJob::text("holds it"))).await.unwrap();
+    until("one runs", || worker.stats().running == 1).await;
+    let waits = needs(NewJob::text("waits")).start_within(Duration::from_millis(500));
+    let waits = fixture.queue.enqueue(&waits).await.unwrap().job_id;
+    until("the other has expired", || worker.stats().expired == 1).await;
+    assert_eq!(state_and_error(&fixture, waits).await.0, JobState::Cancelled);
+    assert_eq!(worker.stats().running, 1);
+    gate.add_permits(1);
+    worker.drain().await.unwrap();
     fixture.remove().await;
 }
 
@@ -196,21 +259,15 @@ async fn a_latest_start_that_means_nothing_is_refused() {
     let mut session = fixture.session().await;
     let enqueue = "EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'x'";
     let both = "start_by and start_within_ms cannot be combined";
-    let early = "start_by must be later than the time when the job is due";
     let range = "start_within_ms is 0; it must be 1 to 315360000000 (ten years)";
-    for (parameters, message) in [
-        ("@start_by = '2099-01-01', @start_within_ms = 1", both),
-        ("@start_by = '2099-01-01', @due_at = '2099-01-01'", early),
-        ("@start_by = '2026-01-01', @delay_ms = 1000", early),
-        ("@start_within_ms = 0", range),
-    ] {
+    for (parameters, message) in
+        [("@start_by = '2099-01-01', @start_within_ms = 1", both), ("@start_within_ms = 0", range)]
+    {
         assert_eq!(session.refusal(&format!("{enqueue}, {parameters}")).await, (58003, message.to_owned()));
     }
-    for (columns, values, message) in [
-        ("start_by, start_within_ms", "'2099-01-01', 1", both),
-        ("start_by", "'2026-01-01'", early),
-        ("start_within_ms", "0", range),
-    ] {
+    for (columns, values, message) in
+        [("start_by, start_within_ms", "'2099-01-01', 1", both), ("start_within_ms", "0", range)]
+    {
         let sql = format!(
             "DECLARE @jobs [$(schema)].[enqueue_list], @details [$(schema)].[detail_list];
              INSERT @jobs (ordinal, text, delay_ms) VALUES (1, N'x', 1000);

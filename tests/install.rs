@@ -336,7 +336,7 @@ fn every_index_that_a_later_run_would_build_is_looked_for_first() {
             count += 1;
         }
     }
-    assert_eq!(count, 10);
+    assert_eq!(count, 11);
 }
 
 /// Management Studio goes on with the next batch after an error.

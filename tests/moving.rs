@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use readpast::admin::{JobChange, JobFilter, JobState};
-use readpast::{Error, Handlers, JobId, NewJob, Worker};
+use readpast::admin::{CompletionPolicy, JobChange, JobFilter, JobState, QueueOptions};
+use readpast::{Error, Handlers, JobId, Needs, NewBatch, NewJob, Worker};
+use uuid::Uuid;
 
-use crate::support::{Fixture, JobCounts, WorkerSession};
+use crate::support::{Claimed, Fixture, JobCounts, WorkerSession};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -152,4 +153,56 @@ async fn a_dead_job_comes_back_with_another_payload() {
         assert_eq!(session.refusal(&call).await.0, 58003, "{parameters}");
     }
     fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_done_job_runs_again_as_a_new_job() {
+    for completion in [CompletionPolicy::Annotate, CompletionPolicy::Archive] {
+        let fixture = Fixture::with("run_again", QueueOptions::default().completion(completion)).await;
+        let batch = fixture.queue.create_batch(&NewBatch::new()).await.unwrap();
+        let correlation_id = Uuid::new_v4();
+        let job = NewJob::text("x")
+            .kind("k")
+            .priority(3)
+            .dedup_key("key")
+            .group_key("g")
+            .correlation_id(correlation_id)
+            .header("tenant", "acme")
+            .time_limit(Duration::from_secs(5))
+            .needs(Needs::new().memory(7))
+            .batch(batch);
+        let (first, plain) =
+            (fixture.queue.enqueue(&job).await.unwrap(), fixture.queue.enqueue(&NewJob::text("plain")).await.unwrap());
+        let admin = fixture.queue.admin();
+        assert_eq!(admin.run_again(first.job_id).await.unwrap(), None, "it is not done");
+        let mut worker = WorkerSession::register(&fixture).await;
+        let claimed = worker.claim(2).await;
+        worker.finish(&claimed.iter().map(Claimed::done).collect::<Vec<_>>()).await;
+
+        let again = admin.run_again(first.job_id).await.unwrap().unwrap();
+        assert!(again.job_id > plain.job_id && !again.duplicate);
+        let duplicate = admin.run_again(first.job_id).await.unwrap().unwrap();
+        assert_eq!((duplicate.job_id, duplicate.duplicate), (again.job_id, true));
+        let row = admin.job(again.job_id, None).await.unwrap().unwrap();
+        assert_eq!((row.payload.as_slice(), row.payload_utf16, row.priority), (&b"x"[..], false, 3));
+        assert_eq!((row.kind.as_deref(), row.dedup_key.as_deref()), (Some("k"), Some("key")));
+        assert_eq!((row.group_key.as_deref(), row.batch_id), (Some("g"), None));
+        assert_eq!((row.correlation_id, row.time_limit), (Some(correlation_id), Some(Duration::from_secs(5))));
+        assert_eq!(row.needs, Some(Needs::new().memory(7)));
+        let headers = |first: JobId| serde_json::json!({"readpast-run-again": first.to_string(), "tenant": "acme"});
+        assert_eq!(serde_json::Value::Object(row.headers.unwrap()), headers(first.job_id));
+
+        // What ran again can run again, and a list can.
+        let claimed = worker.claim_one().await;
+        worker.finish(&[claimed.done()]).await;
+        let third = admin.run_again(again.job_id).await.unwrap().unwrap().job_id;
+        let row = admin.job(third, None).await.unwrap().unwrap();
+        assert_eq!(serde_json::Value::Object(row.headers.unwrap()), headers(again.job_id));
+        let all = [first.job_id, plain.job_id, again.job_id, third, JobId(4_711)];
+        assert_eq!(admin.change(&JobChange::RunAgain, &all[..]).await.unwrap().changed, 1, "the others have the key");
+        let mut claimed: Vec<_> = worker.claim(10).await.into_iter().map(|job| job.payload).collect();
+        claimed.sort_unstable();
+        assert_eq!(claimed, [b"plain".to_vec(), b"x".to_vec()]);
+        fixture.remove().await;
+    }
 }

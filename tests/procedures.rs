@@ -413,7 +413,8 @@ async fn claim_returns_what_a_worker_needs() {
     let details: serde_json::Value = serde_json::from_str(&text(&row, "details").unwrap()).unwrap();
     let correlation_id = "C0000000-0000-0000-0000-00000000000C";
     let expected = serde_json::json!({"dedup_key": "a \"key\" \\ \u{7f}", "correlation_id": correlation_id, "time_limit_ms": 5000,
-                           "checkpointed": false, "headers": null, "batch_id": null, "group_key": null, "needs": null});
+                           "checkpointed": false, "headers": null, "batch_id": null, "group_key": null, "needs": null,
+                           "start_by_ms": null});
     assert_eq!(details, expected);
     fixture.remove().await;
 }
@@ -650,7 +651,7 @@ async fn finish_refuses_what_cannot_be() {
     register(&mut session, ANNE).await;
     let id = enqueue_some(&mut session, 1).await[0];
     claim(&mut session, ANNE, 1).await;
-    let wrong_outcome = format!("({id}, 1, 4, NULL, NULL, NULL, NULL)");
+    let wrong_outcome = format!("({id}, 1, 5, NULL, NULL, NULL, NULL)");
     for row in [wrong_outcome, retry(id, 1, "-1"), retry(id, 1, "315360000001")] {
         assert_eq!(session.refusal(&finish_batch(ANNE, &[row])).await.0, REFUSED);
     }
@@ -681,7 +682,7 @@ async fn finish_one_does_to_one_job_what_finish_does_to_many() {
         assert_eq!((number(&again, "job_id"), text(&again, "result").as_deref()), (id, Some("lost")), "{outcome}");
     }
     assert_eq!(fixture.job_counts().await, JobCounts { ready: 1, scheduled: 1, dead: 1, ..JobCounts::default() });
-    assert_eq!(session.refusal(&call(ids[3], "@outcome = 4")).await.0, REFUSED);
+    assert_eq!(session.refusal(&call(ids[3], "@outcome = 5")).await.0, REFUSED);
     fixture.remove().await;
 }
 
@@ -1358,6 +1359,7 @@ async fn peek_shows_everything_about_a_job() {
         "needs",
         "cpu_us",
         "peak_bytes",
+        "start_by",
     ];
     assert_eq!(columns, expected);
     assert_eq!(

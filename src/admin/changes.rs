@@ -5,7 +5,7 @@ use super::matching_jobs::MatchingPage;
 
 use crate::connection::Session;
 use crate::error::Error;
-use crate::id::{BatchId, JobId};
+use crate::id::{BatchId, Enqueued, JobId};
 use crate::job::JobState;
 use crate::procedures::operator::{CancelAnswer, Changed, JobChange, JobFilter, OPERATOR_BATCH};
 
@@ -158,6 +158,10 @@ impl Admin<'_> {
             (JobChange::Cancel { why }, _) => Ok(self.tell_workers(session.cancel(queue, jobs, why).await?)),
             (JobChange::SetPriority(priority), _) => Ok(session.set_priority(queue, jobs, *priority).await?.into()),
             (JobChange::Promote, _) => Ok(self.made_ready(session.promote_now(queue, jobs).await?)),
+            (JobChange::RunAgain, _) => {
+                let added = session.run_jobs_again(queue, jobs).await?.iter().filter(|added| !added.duplicate).count();
+                Ok(self.made_ready(added as u32))
+            }
             (JobChange::Purge, Some(state)) => Ok(session.purge_listed(queue, state, jobs).await?.into()),
             (JobChange::Purge, None) => {
                 let mut total = Changed::default();
@@ -193,6 +197,31 @@ impl Admin<'_> {
             self.queue.wake_workers();
         }
         Ok(requeued)
+    }
+
+    /// Runs a done job again, as [`JobChange::RunAgain`] does. Returns the new job, or the unfinished one that has its
+    /// deduplication key; `None` if the queue has no such done job.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: readpast::Queue, job_id: readpast::JobId) -> Result<(), readpast::Error> {
+    /// if let Some(again) = queue.admin().run_again(job_id).await? {
+    ///     println!("job {job_id} runs again as job {}", again.job_id);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] without an operator's permissions.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the job may have been enqueued.
+    pub async fn run_again(self, job_id: JobId) -> Result<Option<Enqueued>, Error> {
+        let again = self.queue.session().await?.run_jobs_again(self.queue.name(), &[job_id]).await?.pop();
+        self.queue.wake_workers();
+        Ok(again)
     }
 
     /// Cancels a batch: seals it, and cancels its unfinished jobs in all queues as [`JobChange::Cancel`] does. The same

@@ -122,9 +122,10 @@ impl KindOptions {
         self
     }
 
-    /// Lets jobs expire that have not started so long after they were due: 1 ms to ten years. As
-    /// [`NewJob::start_within`](crate::job::NewJob::start_within), but this worker decides, when it has claimed the job:
-    /// while no worker claims it, the job waits. The time counts anew for each retry. A job's own limit applies, too.
+    /// Lets jobs expire that a worker would start, after their first claim, so long after they were due: 1 ms to ten
+    /// years. As [`NewJob::start_within`](crate::job::NewJob::start_within), but this worker decides: while no worker
+    /// claims it, the job waits, and a retry or a job that was postponed may start at any time. A job's own limit
+    /// applies, too.
     pub fn start_within(mut self, time: Duration) -> KindOptions {
         self.start_within = Some(time);
         self

@@ -57,6 +57,9 @@ pub(crate) struct Details {
     /// The latest start, counted from when the job was enqueued.
     #[serde(default)]
     pub(crate) start_by_ms: Option<i64>,
+    /// The same by the [`BootClock`](crate::time::BootClock).
+    #[serde(skip)]
+    pub(crate) latest_start: Option<Duration>,
 }
 
 impl fmt::Debug for Job {
@@ -151,10 +154,10 @@ impl Job {
         self.details.as_ref()?.needs.as_ref()
     }
 
-    /// How long after its claim the job may start, if that is limited ([`NewJob::start_by`]).
-    pub(crate) fn may_start_for(&self) -> Option<Duration> {
-        let start_by_ms = self.details.as_ref()?.start_by_ms?;
-        Some(Duration::from_millis(start_by_ms.max(0) as u64).saturating_sub(self.age))
+    /// Until when the job may start ([`NewJob::start_by`]): by the boot clock, and counted from when it was enqueued.
+    pub(crate) fn latest_start(&self) -> Option<(Duration, Duration)> {
+        let details = self.details.as_ref()?;
+        Some((details.latest_start?, Duration::from_millis(details.start_by_ms?.max(0) as u64)))
     }
 
     /// The job's kind, if the producer set one.
@@ -229,6 +232,7 @@ impl Job {
             group_key: job.group_key,
             needs: job.needs,
             start_by_ms: None,
+            latest_start: None,
         };
         Job {
             id: JobId(1),

@@ -273,9 +273,8 @@ impl NewJob {
     /// work that is worth nothing later. Replaces [`start_within`](NewJob::start_within).
     ///
     /// No attempt starts after that time, by SQL Server's clock, so a retry that would come later does not come. An
-    /// attempt that has started runs to its end. Expired jobs are cancelled within about a second while a worker runs,
-    /// and otherwise when the next worker comes, before its first job starts. An operator who requeues the job lets it
-    /// start at any time.
+    /// attempt that has started runs to its end. A job that is not claimed is cancelled within about a second, if a
+    /// worker runs. If it is requeued or moved to another queue, it may start at any time.
     pub fn start_by(mut self, time: SystemTime) -> NewJob {
         self.latest_start = Some(LatestStart::By(time));
         self
@@ -327,12 +326,6 @@ impl NewJob {
             && !START_WITHIN.contains(&time)
         {
             return invalid(format!("start_within is {time:?}; it must be 1 ms to ten years"));
-        }
-        if let (Some(LatestStart::By(start_by)), Some(due_at)) = (self.latest_start, self.due_at)
-            && start_by <= due_at
-            && due_at > SystemTime::now()
-        {
-            return invalid("start_by must be later than due_at".to_string());
         }
         if let Some(max_attempts) = self.max_attempts.filter(|max| i32::try_from(*max).is_err() || *max == 0) {
             return invalid(format!("max_attempts is {max_attempts}; it must be 1 to {}", i32::MAX));
@@ -416,7 +409,6 @@ mod tests {
         assert!(message(both).contains("delay and due_at are both set"));
         assert!(message(NewJob::text("").max_attempts(0)).contains("max_attempts is 0"));
         let later = SystemTime::now() + Duration::from_secs(60);
-        assert!(message(NewJob::text("").due_at(later).start_by(later)).contains("start_by must be later than due_at"));
         for never in [Duration::ZERO, TEN_YEARS + Duration::from_secs(1)] {
             assert!(
                 message(NewJob::text("").start_within(never)).contains("it must be 1 ms to ten years"),

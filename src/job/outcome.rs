@@ -54,7 +54,7 @@ pub enum Outcome {
         error: String,
     },
     /// The job was not started, because it was too late ([`NewJob::start_by`]). It is cancelled, and its attempt does not
-    /// count.
+    /// count. No hook sees this outcome, because nothing has run.
     Expired {
         /// What the limit was.
         error: String,

@@ -33,7 +33,7 @@ pub(crate) const LIMITS: [&str; 7] = ["idle", "claim", "busy", "finish", "queue_
 
 /// The values of `procedure`: the procedures of the schema, `install` and `uninstall` for the scripts, and `connect`
 /// for opening a connection.
-pub(crate) const PROCEDURES: [&str; 62] = [
+pub(crate) const PROCEDURES: [&str; 63] = [
     "connect",
     "install",
     "uninstall",
@@ -75,6 +75,7 @@ pub(crate) const PROCEDURES: [&str; 62] = [
     "requeue",
     "cancel",
     "promote_now",
+    "run_again",
     "set_priority",
     "purge",
     "peek",

@@ -73,6 +73,8 @@ IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[FifoQueue] AS t WITH (NOLOCK, IND
             FROM [dbo].[FifoQueue] AS t WITH (NOLOCK, INDEX (1))) AS c)
         FROM [dbo].[FifoQueue] AS t WITH (NOLOCK, INDEX (1))
 -- 430_requeue.sql
+-- 437_run_again.sql
+THROW 58003, N'the queue is the table dbo.FifoQueue; insert a new row for a job that is to run again', 1;
 -- 440_purge.sql
     THROW 58003, N'the queue is the table dbo.FifoQueue; cancel its jobs, or delete its rows', 1;
 -- 444_delete_queue.sql

@@ -202,6 +202,8 @@ IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[four_queue] AS t WITH (NOLOCK, IN
     OUTPUT deleted.job_id, deleted.[their_reputation] INTO @unclaimed (job_id, [their_reputation])
     INNER LOOP JOIN [four].[refused_rows] AS a WITH (ROWLOCK, FORCESEEK) ON a.[their_reputation] = u.[their_reputation]
         THROW 58003, N'the queue is the table dbo.four_queue; change its row, and requeue without a payload', 1;
+-- 437_run_again.sql
+THROW 58003, N'the queue is the table dbo.four_queue; insert a new row for a job that is to run again', 1;
 -- 440_purge.sql
     THROW 58003, N'the queue is the table dbo.four_queue; cancel its jobs, or delete its rows', 1;
 -- 444_delete_queue.sql

@@ -66,6 +66,8 @@ IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[HeapQueue] AS t WITH (NOLOCK))
             FROM [dbo].[HeapQueue] AS t WITH (NOLOCK)) AS c)
         FROM [dbo].[HeapQueue] AS t WITH (NOLOCK)
 -- 430_requeue.sql
+-- 437_run_again.sql
+THROW 58003, N'the queue is the table dbo.HeapQueue; insert a new row for a job that is to run again', 1;
 -- 440_purge.sql
     THROW 58003, N'the queue is the table dbo.HeapQueue; cancel its jobs, or delete its rows', 1;
 -- 444_delete_queue.sql

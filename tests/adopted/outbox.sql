@@ -151,6 +151,8 @@ IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[Outbox] AS t WITH (NOLOCK, INDEX 
     OUTPUT deleted.job_id, deleted.[their_id] INTO @unclaimed (job_id, [their_id])
     INNER LOOP JOIN [outbox].[refused_rows] AS a WITH (ROWLOCK, FORCESEEK) ON a.[their_id] = u.[their_id]
         THROW 58003, N'the queue is the table dbo.Outbox; change its row, and requeue without a payload', 1;
+-- 437_run_again.sql
+THROW 58003, N'the queue is the table dbo.Outbox; insert a new row for a job that is to run again', 1;
 -- 440_purge.sql
     THROW 58003, N'the queue is the table dbo.Outbox; cancel its jobs, or delete its rows', 1;
 -- 444_delete_queue.sql

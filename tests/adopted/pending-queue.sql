@@ -73,6 +73,8 @@ IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[PendingQueue] AS t WITH (NOLOCK, 
             FROM [dbo].[PendingQueue] AS t WITH (NOLOCK, INDEX (1)) WHERE [DueTime] < CAST(GETUTCDATE() AS datetime)) AS c)
         FROM [dbo].[PendingQueue] AS t WITH (NOLOCK, INDEX (1)) WHERE [DueTime] < CAST(GETUTCDATE() AS datetime)
 -- 430_requeue.sql
+-- 437_run_again.sql
+THROW 58003, N'the queue is the table dbo.PendingQueue; insert a new row for a job that is to run again', 1;
 -- 440_purge.sql
     THROW 58003, N'the queue is the table dbo.PendingQueue; cancel its jobs, or delete its rows', 1;
 -- 444_delete_queue.sql

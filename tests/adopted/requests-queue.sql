@@ -89,6 +89,8 @@ IF @tried_again > 0
     SELECT @tried_again AS requeued;
     RETURN 0;
 THROW 58003, N'this queue is the table dbo.RequestsQueue, from which the row of a dead job has been removed (dead.move): to run it again, insert it there', 1;
+-- 437_run_again.sql
+THROW 58003, N'the queue is the table dbo.RequestsQueue; insert a new row for a job that is to run again', 1;
 -- 440_purge.sql
     THROW 58003, N'the queue is the table dbo.RequestsQueue; cancel its jobs, or delete its rows', 1;
 -- 444_delete_queue.sql

@@ -612,6 +612,8 @@ IF EXISTS (SELECT 1 FROM [simple_queue].[queues] WITH (FORCESEEK (queues_name (n
             INNER LOOP JOIN [simple_queue].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = b.job_id
             WHERE j.state IN (4, 5));
 SET @requeued = @requeued + @tried_again;
+-- 437_run_again.sql
+THROW 58003, N'the queue is the table dbo.SimpleQueue; insert a new row for a job that is to run again', 1;
 -- 440_purge.sql
 IF @state IN ('ready', 'scheduled', 'waiting')
     THROW 58003, N'the queue is the table dbo.SimpleQueue; cancel its jobs, or delete its rows', 1;

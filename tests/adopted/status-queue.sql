@@ -116,6 +116,8 @@ IF @ready = 0 AND EXISTS (SELECT 1 FROM [dbo].[Queue] AS t WITH (NOLOCK, INDEX (
 -- 430_requeue.sql
     DECLARE @unclaimed TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, [their_Id] int NULL);
         THROW 58003, N'the queue is the table dbo.Queue; change its row, and requeue without a payload', 1;
+-- 437_run_again.sql
+THROW 58003, N'the queue is the table dbo.Queue; insert a new row for a job that is to run again', 1;
 -- 440_purge.sql
     THROW 58003, N'the queue is the table dbo.Queue; cancel its jobs, or delete its rows', 1;
 -- 444_delete_queue.sql

@@ -22,6 +22,7 @@ async fn everything_a_job_may_have(queue: &Queue) -> Result<(), BoxError> {
         .kind("invoice") // chooses the handler
         .priority(-10) // smaller first; 0 otherwise
         .delay(Duration::from_secs(60)) // or .due_at(SystemTime)
+        .start_within(Duration::from_secs(900)) // after that; or .start_by(SystemTime); otherwise it expires
         .max_attempts(3) // otherwise the queue's
         .time_limit(Duration::from_secs(600)) // otherwise its kind's, or the worker's
         .dedup_key("invoice-4711") // one unfinished job of this key

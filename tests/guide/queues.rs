@@ -75,6 +75,12 @@ async fn scheduled(queue: &Queue) -> Result<(), BoxError> {
     Ok(())
 }
 
+async fn in_time(queue: &Queue) -> Result<(), BoxError> {
+    let quote = NewJob::text("EUR/USD").start_within(Duration::from_secs(30));
+    queue.enqueue(&quote).await?;
+    Ok(())
+}
+
 async fn map_and_reduce(queue: &Queue) -> Result<(), BoxError> {
     let batch = queue.create_batch(&NewBatch::new().name("May").then(NewJob::text("add up").kind("add-up"))).await?;
     let parts = (0..100).map(|part| NewJob::json(&part).map(|job| job.batch(batch)));
@@ -127,7 +133,8 @@ async fn a_queue_has_limits_and_schedules() {
     limited(&fixture.queue).await.unwrap();
     assert_eq!(fixture.queue.admin().stats(None).await.unwrap().max_running, Some(8));
     scheduled(&fixture.queue).await.unwrap();
-    assert_eq!(fixture.job_counts().await.ready, 1, "run_schedule_now");
+    in_time(&fixture.queue).await.unwrap();
+    assert_eq!(fixture.job_counts().await.ready, 2, "run_schedule_now, and the quote");
     fixture.remove().await;
 }
 

@@ -9,7 +9,7 @@ macro_rules! changes {
     ($($name:literal),* $(,)?) => { [$(($name, include_str!(concat!("../../sql/", $name, ".part")))),*] };
 }
 
-const CHANGES: [(&str, &str); 26] = changes![
+const CHANGES: [(&str, &str); 27] = changes![
     "000_adopted_table.sql",
     "000_begin.sql",
     "095_adoption.sql",
@@ -31,6 +31,7 @@ const CHANGES: [(&str, &str); 26] = changes![
     "406_backlog.sql",
     "429_note_requeued.sql",
     "430_requeue.sql",
+    "437_run_again.sql",
     "440_purge.sql",
     "444_delete_queue.sql",
     "470_set_schedule.sql",

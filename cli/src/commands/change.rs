@@ -1,4 +1,4 @@
-//! `readpast requeue`, `cancel`, `purge`, `priority` and `promote`: change many jobs, by id or by filter.
+//! `readpast requeue`, `cancel`, `purge`, `priority`, `promote` and `rerun`: change many jobs, by id or by filter.
 //!
 //! matching jobs ─ a page of ids ─▶ one call that changes them ─▶ the next page, until none is left or Ctrl-C
 //!
@@ -90,6 +90,18 @@ pub struct Promote {
     selection: Selection,
 }
 
+/// Run done jobs again, each as a new job.
+///
+/// A new job has the payload and the attributes of the done one, except its batch. Its header `readpast-run-again` is the
+/// id of the done job. Only queues that keep done jobs have any.
+///
+/// Role: operator.
+#[derive(Debug, Args)]
+pub struct Rerun {
+    #[command(flatten)]
+    selection: Selection,
+}
+
 /// The selected jobs, and whether to ask for confirmation.
 #[derive(Debug, Args)]
 struct Selection {
@@ -154,6 +166,12 @@ impl Promote {
         // Ids of jobs to run now need no further confirmation.
         self.selection.yes |= !self.selection.ids.is_empty();
         self.selection.carry_out(JobChange::Promote, common, output).await
+    }
+}
+
+impl Rerun {
+    pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
+        self.selection.carry_out(JobChange::RunAgain, common, output).await
     }
 }
 
@@ -312,6 +330,7 @@ fn verb(change: &JobChange) -> &'static str {
         JobChange::Cancel { .. } => "cancel",
         JobChange::Purge => "delete",
         JobChange::Promote => "make ready",
+        JobChange::RunAgain => "run again",
         _ => "change the priority of",
     }
 }
@@ -322,6 +341,7 @@ fn past(change: &JobChange) -> &'static str {
         JobChange::Cancel { .. } => "cancelled",
         JobChange::Purge => "deleted",
         JobChange::Promote => "made ready",
+        JobChange::RunAgain => "enqueued again",
         _ => "changed the priority of",
     }
 }

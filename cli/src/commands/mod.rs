@@ -45,6 +45,7 @@ pub enum Command {
     Purge(change::Purge),
     Priority(change::Priority),
     Promote(change::Promote),
+    Rerun(change::Rerun),
     Queues(queues::Queues),
     #[command(subcommand)]
     Queue(queue::QueueCommand),
@@ -93,6 +94,7 @@ pub async fn run(command: Command, common: &Common, whole: fn() -> clap::Command
         Command::Purge(command) => command.run(common, output).await,
         Command::Priority(command) => command.run(common, output).await,
         Command::Promote(command) => command.run(common, output).await,
+        Command::Rerun(command) => command.run(common, output).await,
         Command::Queues(command) => command.run(common, output).await,
         Command::Queue(command) => command.run(common, output).await,
         Command::Workers(command) => command.run(common, output).await,

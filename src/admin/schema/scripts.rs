@@ -107,6 +107,7 @@ pub(super) const SCRIPTS: &[(&str, &str)] = &[
     ("432_cancel.sql", include_str!("../../../sql/432_cancel.sql")),
     ("434_outcomes.sql", include_str!("../../../sql/434_outcomes.sql")),
     ("436_promote_now.sql", include_str!("../../../sql/436_promote_now.sql")),
+    ("437_run_again.sql", include_str!("../../../sql/437_run_again.sql")),
     ("438_set_priority.sql", include_str!("../../../sql/438_set_priority.sql")),
     ("440_purge.sql", include_str!("../../../sql/440_purge.sql")),
     ("442_delete_empty_queue.sql", include_str!("../../../sql/442_delete_empty_queue.sql")),

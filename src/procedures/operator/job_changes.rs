@@ -1,10 +1,10 @@
-//! Changing jobs: `cancel`, `cancel_batch`, `requeue`, `promote_now`, `set_priority` and `purge`.
+//! Changing jobs: `cancel`, `cancel_batch`, `requeue`, `promote_now`, `run_again`, `set_priority` and `purge`.
 
 use serde::Serialize;
 
 use crate::connection::{Columns, Session, all_rows, id_rows, int, table_type};
 use crate::error::Error;
-use crate::id::{BatchId, Fence, JobId};
+use crate::id::{BatchId, Enqueued, Fence, JobId};
 use crate::job::JobState;
 
 const CANCEL_BATCH: &str = "cancel_batch";
@@ -124,6 +124,11 @@ pub enum JobChange {
     /// Makes scheduled jobs ready before they are due: delayed jobs, and jobs that wait for a retry. Workers that were
     /// started from this `Queue` or a clone of it claim them immediately.
     Promote,
+    /// Runs done jobs again, also archived ones: each as a new job with the same payload, kind, priority, limits, needs,
+    /// group, deduplication key, correlation id and headers, and with the header `readpast-run-again`, the id of the done
+    /// job. The new job belongs to no batch. None is added while an unfinished job has the key.
+    /// [`Admin::run_again`](crate::admin::Admin::run_again) returns the new id.
+    RunAgain,
 }
 
 impl JobChange {
@@ -140,10 +145,11 @@ impl JobChange {
             JobChange::Cancel { .. } | JobChange::SetPriority(_) => JobState::UNFINISHED,
             JobChange::Purge => &[Scheduled, Waiting, Ready, Done, Dead, Cancelled, Archived],
             JobChange::Promote => &[Scheduled],
+            JobChange::RunAgain => &[Done, Archived],
         }
     }
 
-    /// The name of the change: `requeue`, `cancel`, `purge`, `set_priority` or `promote`.
+    /// The name of the change: `requeue`, `cancel`, `purge`, `set_priority`, `promote` or `run_again`.
     pub fn word(&self) -> &'static str {
         match self {
             JobChange::Requeue => "requeue",
@@ -151,6 +157,7 @@ impl JobChange {
             JobChange::Purge => "purge",
             JobChange::SetPriority(_) => "set_priority",
             JobChange::Promote => "promote",
+            JobChange::RunAgain => "run_again",
         }
     }
 }
@@ -197,6 +204,22 @@ impl Session {
             jobs => command.bind_table_with_dbtype("@jobs", &list, id_rows(jobs)),
         }
         self.row("promote_now", command).await?.count("promoted")
+    }
+
+    /// Enqueues new jobs for up to 1,000 done ones. Returns what it has enqueued.
+    pub(crate) async fn run_jobs_again(&mut self, queue: &str, jobs: &[JobId]) -> Result<Vec<Enqueued>, Error> {
+        let list = table_type(self.schema(), "id_list");
+        let mut command = self.command("run_again");
+        command.bind_param("@queue", queue);
+        match jobs {
+            [job_id] => command.bind_param("@job_id", job_id.0), // without the round trip that a list costs
+            jobs => command.bind_table_with_dbtype("@jobs", &list, id_rows(jobs)),
+        }
+        let read = |mut row: Columns| {
+            row.skip(1); // the done job
+            Ok(Enqueued { job_id: JobId(row.required("new_id")?), duplicate: row.required("duplicate")? })
+        };
+        self.rows("run_again", command).await?.into_iter().map(read).collect()
     }
 
     /// Changes the priority of up to 1,000 jobs. Returns how many had another priority before.

@@ -1,14 +1,15 @@
 //! Claims up to N ready jobs for this worker in one round trip.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tiberius::Command;
 
-use crate::connection::{AnswerSizeLimit, Columns, Session, all_rows, int, into_rows, job_rows, ms, table_type};
+use crate::connection::{AnswerSizeLimit, Columns, Session, all_rows, int, into_rows, job_rows, table_type};
 use crate::error::Error;
 use crate::id::{Fence, JobId, WorkerId};
 use crate::job::{Details, Job, MAX_TABLE_VALUE_BYTES};
+use crate::time::BootClock;
 
 /// The parameters of a claim.
 #[derive(Debug, Clone, Copy)]
@@ -166,9 +167,8 @@ impl Session {
         // In the worst case, all jobs have the longest payload that is not withheld.
         let payloads = request.max_payload_bytes.min(MAX_PAYLOAD).saturating_mul(request.max as u64);
         let limit = AnswerSizeLimit::of_rows(request.max, payloads);
-        let asked_at = Instant::now();
+        let asked_at = BootClock::default().now();
         let answer = self.run_up_to(limit, "claim", command).await?;
-        let took = asked_at.elapsed();
         let status = answer.return_code();
         let alone_waits = status & ALONE_WAITS != 0;
         let limited = match status {
@@ -184,7 +184,7 @@ impl Session {
         let mut claimed = 0;
         for row in all_rows("claim", answer) {
             claimed += 1;
-            let (job, head) = match read_job(row, took, &mut lengths)? {
+            let (job, head) = match read_job(row, asked_at, &mut lengths)? {
                 Ok(read) => read,
                 Err(job) => {
                     unreadable.push(job);
@@ -292,7 +292,7 @@ impl Session {
 /// procedure.
 fn read_job(
     mut row: Columns,
-    took: Duration,
+    asked_at: Duration,
     lengths: &mut HashMap<JobId, u64>,
 ) -> Result<Result<(Job, Option<JobId>), UnreadableJob>, Error> {
     let mut job = Job {
@@ -327,8 +327,9 @@ fn read_job(
     };
     Ok(match serde_json::from_str::<Details>(&details) {
         Ok(mut details) => {
-            // SQL Server may have read its clock when the call began.
-            details.start_by_ms = details.start_by_ms.map(|start| start.saturating_sub(ms(took)));
+            // SQL Server may have measured the age when the call began.
+            let from_now = |start_by_ms: i64| Duration::from_millis(start_by_ms.max(0) as u64).saturating_sub(job.age);
+            details.latest_start = details.start_by_ms.map(|start_by_ms| asked_at + from_now(start_by_ms));
             job.details = Some(Box::new(details));
             Ok((job, head))
         }

@@ -24,10 +24,16 @@ impl Session {
     }
 
     /// Makes jobs ready that this worker has postponed and nobody has claimed since. Returns those jobs.
-    pub(crate) async fn recall(&mut self, queue: &str, jobs: &[(JobId, Fence)]) -> Result<Vec<JobId>, Error> {
+    pub(crate) async fn recall(
+        &mut self,
+        queue: &str,
+        worker: WorkerId,
+        jobs: &[(JobId, Fence)],
+    ) -> Result<Vec<JobId>, Error> {
         let list = table_type(self.schema(), "job_list");
         let mut command = self.command("recall");
         command.bind_param("@queue", queue);
+        command.bind_param("@worker_id", worker.0);
         command.bind_table_with_dbtype("@jobs", &list, job_rows(jobs));
         let rows = self.rows("recall", command).await?;
         rows.into_iter().map(|mut row| Ok(JobId(row.required("job_id")?))).collect()

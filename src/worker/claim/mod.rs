@@ -1,11 +1,13 @@
 //! The first stage: claims as many jobs as are wanted in memory.
 
+mod bottlenecks;
 mod demand;
 mod fetched;
 mod freed_places;
 mod lost_answers;
 mod prefetcher;
 mod put_off_budget;
+mod recall;
 mod suspects;
 mod watcher;
 

@@ -23,10 +23,12 @@ use crate::worker::lease::{Behind, Claimed, HeldJob, Lease, Registration};
 use crate::worker::run::{Executor, KeepsFree, Load};
 use crate::worker::state::{Bottleneck, CallSize, Phase, WorkerState};
 
+use super::bottlenecks;
 use super::demand::Demand;
 use super::fetched::Fetched;
 use super::lost_answers::LostAnswers;
 use super::put_off_budget::PutOffBudget;
+use super::recall::recall;
 use super::suspects::{CrashSuspects, UndeliverablePayload};
 use super::watcher::WatchSender;
 
@@ -109,7 +111,7 @@ impl Prefetcher {
             let holds_nothing = state.in_flight.jobs() == 0;
             let room = if holds_nothing || !self.alone.wants_all_to_end() { self.room() } else { 0 };
             if room == 0 && !self.lost_answers.are_due() {
-                state.limited_by.begin(self.limit_without_room());
+                state.limited_by.begin(bottlenecks::without_room(&state, &self.demand, &self.executor));
                 if self.executor.is_short_of_memory() && state.in_flight.jobs() == 0 {
                     state.arrivals.found_nothing(); // a drain looks at the queue itself
                 }
@@ -118,11 +120,11 @@ impl Prefetcher {
             }
             let pause = self.put_offs.wait(state.tally.put_off_jobs(), state.tally.run_times().jobs, Instant::now());
             if !pause.is_zero() {
-                state.limited_by.begin(self.limit_of_short_claims());
+                state.limited_by.begin(bottlenecks::of_short_claims(&self.state, &self.executor));
                 state.stop.pause(pause).await;
                 continue;
             }
-            state.limited_by.begin(self.limit_while_claiming());
+            state.limited_by.begin(bottlenecks::while_claiming(&state, &self.demand));
             self.enqueued.mark_unchanged(); // the claim sees what was enqueued until now
             let registration = self.lease.registration();
             let claimed = match room {
@@ -151,9 +153,11 @@ impl Prefetcher {
                 }
             }
         }
+        // Others may have room, and so may this worker when it starts again.
+        let registration = self.lease.registration();
+        recall(&mut self.session, &self.executor, &state.queue, &registration, true).await;
         if self.lost_answers.are_possible() {
             // If these jobs were left to the reaper, their attempt would be counted.
-            let registration = self.lease.registration();
             if let Err(error) = self.give_back_unknown_jobs(&registration).await {
                 tracing::warn!(%error, "could not look up the jobs of a claim whose response was lost; the lease will expire");
             }
@@ -171,8 +175,8 @@ impl Prefetcher {
         if self.lost_answers.are_due() {
             self.give_back_unknown_jobs(registration).await?;
         }
-        self.recall().await?;
         let state = self.state.clone();
+        recall(&mut self.session, &self.executor, &state.queue, registration, false).await;
         let request = ClaimRequest {
             queue: &state.queue,
             worker: registration.worker_id,
@@ -201,7 +205,9 @@ impl Prefetcher {
             self.session.claim(request).await?;
         state.expired(expired.into());
         if expired >= EXPIRED_AT_ONCE {
-            return Ok(None); // the claim has only cancelled jobs, and there may be more
+            // The claim has only cancelled jobs, and there may be more.
+            self.answers_again();
+            return Ok(None);
         }
         self.seen = end;
         for UnreadableJob { job_id, fence, attempt, error } in unreadable {
@@ -223,30 +229,32 @@ impl Prefetcher {
 
     /// Learns from a claim's result, hands the jobs over, and waits if there were fewer jobs than requested.
     async fn answered(&mut self, answer: Fetched, room: usize, held_nothing: bool, registration: &Registration) {
-        let WorkerState { config, in_flight, tally, limited_by, arrivals, metrics, .. } = &*self.state.clone();
+        let WorkerState { config, in_flight, limited_by, arrivals, metrics, .. } = &*self.state.clone();
         self.limit.answered(answer.jobs_sent());
         let is_full = answer.fills_beside_withheld(room);
         let Fetched { jobs, withheld, alone_waits, limited, took } = answer;
         let claimed = jobs.iter().map(Claimed::jobs).sum();
         arrivals.set_limited(limited);
-        let too_few = if limited.is_some() { Bottleneck::QueueLimit } else { self.limit_of_short_claims() };
+        let too_few = if limited.is_some() {
+            Bottleneck::QueueLimit
+        } else {
+            bottlenecks::of_short_claims(&self.state, &self.executor)
+        };
         self.alone.answered(alone_waits, held_nothing && claimed > 0, config.lease);
         let now = Instant::now();
         self.demand.claimed(took, now);
         self.demand.claimed_payloads(jobs.iter().map(|claimed| claimed.held.bytes()).max());
         self.demand.withheld(withheld.as_ref().map(|withheld| withheld.bytes), is_full, now);
         metrics.claimed(claimed, took);
-        tally.claimed(true);
         if claimed < room && withheld.is_none() {
             limited_by.correct(too_few);
         } else if in_flight.unstarted() > claimed {
             limited_by.correct(Bottleneck::Busy); // the threads have not waited for this claim
         }
-        self.state.outage.answered("claim");
+        self.answers_again();
         self.undelivered.answered();
         self.unreadable = 0;
         self.failed.reset();
-        self.failures = 0;
         if claimed > 0 {
             tracing::debug!(batch = claimed, asked = room, ?took, "claimed");
             self.executor.submit(jobs);
@@ -262,6 +270,13 @@ impl Prefetcher {
             limited_by.begin(too_few);
             self.wait_for_jobs(claimed, limited.is_some()).await;
         }
+    }
+
+    /// Notes that SQL Server has answered a claim.
+    fn answers_again(&mut self) {
+        self.state.tally.claimed(true);
+        self.state.outage.answered("claim");
+        self.failures = 0;
     }
 
     /// Handles a failed claim of `room` jobs, and waits before the next.
@@ -334,17 +349,6 @@ impl Prefetcher {
         }
     }
 
-    /// Makes postponed jobs ready for which there is room by now, so that the next claim takes them.
-    async fn recall(&mut self) -> Result<(), Error> {
-        let jobs = self.executor.recallable();
-        if !jobs.is_empty() {
-            let recalled = self.session.recall(&self.state.queue, &jobs).await?;
-            tracing::debug!(jobs = jobs.len(), recalled = recalled.len(), "recalled postponed jobs that fit by now");
-            self.executor.recalled(&jobs, &recalled);
-        }
-        Ok(())
-    }
-
     async fn give_back_unknown_jobs(&mut self, registration: &Registration) -> Result<(), Error> {
         let known = registration.held();
         let released = self.session.recover(&self.state.queue, registration.worker_id, &known).await?;
@@ -400,45 +404,6 @@ impl Prefetcher {
         // workers would keep all threads.
         let own = self.state.in_flight.running() + load.taken;
         self.idle_threads(load).max(usize::from(own < load.share))
-    }
-
-    /// Returns the bottleneck if threads are idle while there is no capacity.
-    fn limit_without_room(&self) -> Bottleneck {
-        if self.executor.is_short_of_memory() {
-            return Bottleneck::Memory;
-        }
-        let WorkerState { config, in_flight, .. } = &*self.state;
-        let is_full = self.demand.jobs_that_fit(in_flight, Instant::now()) == 0;
-        let holds_no_more = is_full || in_flight.jobs() >= config.max_in_flight;
-        let is_held_back = !in_flight.may_start(config.max_in_flight_bytes);
-        if is_held_back || (holds_no_more && in_flight.startable() == 0) {
-            Bottleneck::Finish
-        } else if self.executor.load().keeps_free != KeepsFree::None {
-            Bottleneck::Resources
-        } else {
-            Bottleneck::Busy
-        }
-    }
-
-    /// Returns the bottleneck if threads are idle because claims find no jobs that can start.
-    fn limit_of_short_claims(&self) -> Bottleneck {
-        let Load { in_use, keeps_free, .. } = self.executor.load();
-        if keeps_free != KeepsFree::None {
-            return Bottleneck::Resources;
-        }
-        if in_use.taken > 0 && in_use.all() >= self.state.threads {
-            return Bottleneck::Busy; // with jobs that need several threads
-        }
-        if self.executor.waits_for_resources() { Bottleneck::Resources } else { Bottleneck::Idle }
-    }
-
-    /// Returns the bottleneck if threads are idle while a claim is in progress.
-    fn limit_while_claiming(&self) -> Bottleneck {
-        // If unconfirmed jobs take most of the capacity, each claim can only bring a few, however fast it is.
-        let awaiting = self.state.in_flight.awaiting_finish();
-        let is_most =
-            awaiting > self.state.config.max_in_flight / 2 || self.demand.outputs_are_most(&self.state.in_flight);
-        if is_most { Bottleneck::Finish } else { Bottleneck::Claim }
     }
 
     fn claim_failed(&self) {
@@ -502,7 +467,8 @@ impl Prefetcher {
                 () = arrivals.expected() => break,
                 Ok(()) = self.enqueued.changed(), if !limited => {
                     self.empty.reset();
-                    break;
+                    self.watcher.end();
+                    return; // not a job that was postponed
                 }
                 () = stop.reached(Phase::Stopping) => break,
                 () = self.lost_answers.due() => break,
@@ -514,7 +480,7 @@ impl Prefetcher {
                     if claimed == 0 && in_flight.jobs() == 0 {
                         arrivals.found_nothing();
                     }
-                    if !self.executor.recallable().is_empty() {
+                    if !self.executor.recallable(false).is_empty() {
                         break;
                     }
                 }

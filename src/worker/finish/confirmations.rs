@@ -155,7 +155,11 @@ impl Confirmations {
                     None
                 }
                 Outcome::Expired { error } => {
-                    tracing::debug!(job_id = %finish.job_id, kind, error, "a job expired");
+                    if finish.fence == Fence::NONE {
+                        tracing::warn!(job_id = %finish.job_id, kind, error, "a job expired, and has no row any more");
+                    } else {
+                        tracing::debug!(job_id = %finish.job_id, kind, error, "a job expired");
+                    }
                     self.state.expired(1);
                     None
                 }

@@ -120,6 +120,11 @@ impl Registration {
         }
     }
 
+    /// Whether this process holds a job: SQL Server has not confirmed its finish or its release.
+    pub(in crate::worker) fn holds(&self, job_id: JobId, fence: Fence) -> bool {
+        self.held.lock().get(&job_id).is_some_and(|claim| claim.fence == fence)
+    }
+
     /// Returns all jobs that this process knows it holds, for `recover`.
     pub(in crate::worker) fn held(&self) -> Vec<(JobId, Fence)> {
         self.held.lock().iter().map(|(job_id, claim)| (*job_id, claim.fence)).collect()

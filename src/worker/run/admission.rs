@@ -51,22 +51,17 @@ pub(in crate::worker) enum Admission {
     PutOff(Claimed, Duration),
 }
 
-/// The most postponed jobs that are remembered, and for how long they are remembered at most if there are so many: another
-/// worker may have run them.
+/// The most postponed jobs that are remembered.
 const MOST_POSTPONED: usize = 1_000;
-const REMEMBERED: Duration = Duration::from_secs(3_600);
 
-/// For how long a job can be recalled again that could not be: its postponement may not be confirmed yet.
-const UNCONFIRMED: Duration = Duration::from_secs(5);
-
-/// A job that was postponed, because it would have waited for long.
+/// A job that was postponed, because it would have waited for long. It is remembered until it comes back or is due.
 struct Postponed {
     /// Since when it has waited. If it comes back, it waits on, so that it gets its reservation in the end.
     since: Instant,
-    at: Instant,
+    due_at: Instant,
     fence: Fence,
     need: Need,
-    /// Whether it was recalled, or cannot be.
+    /// Whether it is ready again, and may come back at once.
     is_recalled: bool,
 }
 
@@ -243,39 +238,47 @@ impl Resources {
         let Surplus { job: claimed, need, delay } = surplus;
         let mut postponed = self.postponed.lock();
         if postponed.len() == MOST_POSTPONED {
-            postponed.retain(|_, postponed| now.saturating_duration_since(postponed.since) < REMEMBERED);
+            postponed.retain(|_, job| job.due_at > now);
         }
         if postponed.len() < MOST_POSTPONED {
-            let (since, fence) = (claimed.waits_since.unwrap_or(now), claimed.job.fence());
-            postponed.insert(claimed.job.id(), Postponed { since, at: now, fence, need, is_recalled: false });
+            let (since, due_at, fence) = (claimed.waits_since.unwrap_or(now), now + delay, claimed.job.fence());
+            postponed.insert(claimed.job.id(), Postponed { since, due_at, fence, need, is_recalled: false });
         }
         (claimed, delay)
     }
 
-    pub(in crate::worker) fn has_postponed(&self) -> bool {
-        self.postponed.lock().values().any(|postponed| !postponed.is_recalled)
-    }
-
-    /// The postponed jobs that would fit by now, those first that have waited longest.
-    pub(in crate::worker) fn recallable(&self) -> Vec<(JobId, Fence)> {
+    /// The postponed jobs, those first that have waited longest.
+    fn postponed(&self) -> Vec<((JobId, Fence), Need)> {
+        let now = Instant::now();
         let postponed = self.postponed.lock();
-        let mut jobs: Vec<_> = postponed.iter().filter(|(_, postponed)| !postponed.is_recalled).collect();
-        if jobs.is_empty() {
-            return Vec::new();
-        }
-        jobs.sort_unstable_by_key(|(_, postponed)| postponed.since);
-        let needs = jobs.into_iter().map(|(job_id, postponed)| ((*job_id, postponed.fence), &postponed.need));
-        // The lock of the jobs is taken before the ledger's, except by postpone, which holds neither.
-        self.ledger.lock().would_fit(needs, self.free_threads())
+        let mut jobs: Vec<_> = postponed.iter().filter(|(_, job)| !job.is_recalled && job.due_at > now).collect();
+        jobs.sort_unstable_by_key(|(_, job)| job.since);
+        jobs.into_iter().map(|(job_id, job)| ((*job_id, job.fence), job.need.clone())).collect()
     }
 
-    /// Notes that jobs were to be recalled: `scheduled` are those that were.
-    pub(in crate::worker) fn recalled(&self, asked: &[(JobId, Fence)], scheduled: &[JobId]) {
-        let (mut postponed, now) = (self.postponed.lock(), Instant::now());
-        for (job_id, fence) in asked {
-            let Some(job) = postponed.get_mut(job_id).filter(|job| job.fence == *fence) else { continue };
-            let is_unconfirmed = now.saturating_duration_since(job.at) < UNCONFIRMED;
-            job.is_recalled = scheduled.contains(job_id) || !is_unconfirmed;
+    /// Whether jobs were postponed that are not due yet.
+    pub(in crate::worker) fn has_postponed(&self) -> bool {
+        !self.postponed().is_empty()
+    }
+
+    /// The postponed jobs, by id and fence, or only those that would fit by now, each beside those before it.
+    pub(in crate::worker) fn recallable(&self, all: bool) -> Vec<(JobId, Fence)> {
+        let postponed = self.postponed();
+        if postponed.is_empty() || all {
+            return postponed.into_iter().map(|(job, _)| job).collect();
+        }
+        let jobs = postponed.iter().map(|(job, need)| (*job, need));
+        self.ledger.lock().would_fit(jobs, self.free_threads())
+    }
+
+    /// Notes that these jobs were to be recalled, and forgets those that were not: others have them.
+    pub(in crate::worker) fn recalled(&self, asked: &[(JobId, Fence)], recalled: &[JobId]) {
+        let mut postponed = self.postponed.lock();
+        for (job_id, _) in asked {
+            match postponed.get_mut(job_id) {
+                Some(job) if recalled.contains(job_id) => job.is_recalled = true,
+                _ => drop(postponed.remove(job_id)),
+            }
         }
     }
 
@@ -389,7 +392,7 @@ impl Drop for Granted {
             None if resources.any_waits() => resources.pool.pump(),
             None => {}
         }
-        if !resources.postponed.lock().is_empty() {
+        if resources.has_postponed() {
             resources.state.in_flight.look_again(); // one of them may fit now
         }
     }

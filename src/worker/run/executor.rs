@@ -200,19 +200,19 @@ impl Executor {
         self.starter.resources.any_waits()
     }
 
-    /// The jobs that were postponed because they would have waited for resources, and that would fit by now.
-    pub(in crate::worker) fn recallable(&self) -> Vec<(JobId, Fence)> {
-        self.starter.resources.recallable()
+    /// The jobs that were postponed because they would have waited for resources, or only those that would fit by now.
+    pub(in crate::worker) fn recallable(&self, all: bool) -> Vec<(JobId, Fence)> {
+        self.starter.resources.recallable(all)
     }
 
     /// Returns whether jobs were postponed because they would have waited for resources, and none of them would fit now.
     pub(in crate::worker) fn has_postponed_what_does_not_fit(&self) -> bool {
-        self.starter.resources.has_postponed() && self.recallable().is_empty()
+        self.starter.resources.has_postponed() && self.recallable(false).is_empty()
     }
 
-    /// Notes that these jobs were to be recalled: `scheduled` are those that were.
-    pub(in crate::worker) fn recalled(&self, asked: &[(JobId, Fence)], scheduled: &[JobId]) {
-        self.starter.resources.recalled(asked, scheduled);
+    /// Notes that these jobs were to be recalled, and which of them were.
+    pub(in crate::worker) fn recalled(&self, asked: &[(JobId, Fence)], recalled: &[JobId]) {
+        self.starter.resources.recalled(asked, recalled);
     }
 
     /// Returns whether the machine is so short of memory that nothing is started.

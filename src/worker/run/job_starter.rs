@@ -12,6 +12,7 @@ use crate::handler::{Context, ForOtherWorkers, RunResult, SharedByRuns};
 use crate::job::{Job, MEMORY, Needs, Outcome, Usage};
 use crate::metrics::KindMetrics;
 use crate::procedures::worker::Finish;
+use crate::time::BootClock;
 use crate::worker::finish::{Ended, FinishSender, Ran};
 use crate::worker::lease::{Behind, Claimed, Grant, HeldJob, LeaseValidity};
 use crate::worker::state::{Started, WorkerState};
@@ -170,17 +171,18 @@ impl JobStarter {
 
     /// How a job ends that may no longer start.
     fn expired(&self, handler: usize, Claimed { job, claimed_at, .. }: &Claimed) -> Option<Outcome> {
-        if let Some(left) = job.may_start_for()
-            && claimed_at.elapsed() >= left
+        if let Some((latest, limit)) = job.latest_start()
+            && BootClock::default().now() >= latest
         {
-            let limit = job.age() + left;
             let error = format!("expired: no attempt may start later than {limit:?} after it was enqueued");
             return Some(Outcome::Expired { error });
         }
         let limit = self.code.handlers.stated(handler, job.kind()).start_within?;
+        // Later claims are of jobs that may have started in time.
         let waited = job.waited() + claimed_at.elapsed();
+        let is_late = waited > limit && job.fence().0 <= 1;
         let error = || format!("expired: it was due {waited:?} ago, and its kind may wait {limit:?}");
-        (waited > limit).then(|| Outcome::Expired { error: error() })
+        is_late.then(|| Outcome::Expired { error: error() })
     }
 
     /// What a job needs of the worker besides one thread, if it needs anything.
@@ -297,7 +299,11 @@ impl JobStarter {
     }
 
     pub(super) fn give_back_those_that_wait(&self) {
-        let waiting = self.resources.take_waiting(Claimed::has_row).into_iter().chain(self.kind_limits.take_waiting());
+        let waiting = self
+            .resources
+            .take_waiting(Claimed::has_row)
+            .into_iter()
+            .chain(self.kind_limits.take_waiting(Claimed::has_row));
         waiting.for_each(|claimed| self.give_back(claimed));
     }
 
@@ -349,7 +355,10 @@ impl JobStarter {
     /// Finishes a job that this worker does not run now, with an outcome that postpones it or makes it dead.
     fn put_off(&self, claimed: Claimed, outcome: Outcome) {
         let Claimed { mut job, mut held, claimed_at, permit, behind, .. } = claimed;
-        self.state.tally.put_off();
+        // (An expired job does not come back.)
+        if !matches!(outcome, Outcome::Expired { .. }) {
+            self.state.tally.put_off();
+        }
         let kind = job.kind.take();
         let (job_id, fence, attempt) = (job.id(), job.fence(), job.attempt());
         let frees_turn = job.group_key().is_some();
@@ -367,10 +376,19 @@ impl JobStarter {
         behind.into_iter().for_each(|behind| self.give_back_run(*behind));
     }
 
-    /// Ends the jobs that wait for resources in vain, so that nothing is kept for them.
+    /// Ends the jobs that wait for their kind or for resources in vain, so that nothing is kept for them.
     pub(super) fn end_those_that_are_over(&self) {
-        if self.resources.any_waits() {
-            self.resources.take_waiting(is_over).into_iter().for_each(|claimed| self.end_unstarted(claimed));
+        let expired = |claimed: &Claimed| {
+            let handler = self.code.handlers.find(claimed.job.kind())?;
+            self.expired(handler, claimed)
+        };
+        let ends = |claimed: &Claimed| is_over(claimed) || expired(claimed).is_some();
+        let waiting = if self.resources.any_waits() { self.resources.take_waiting(ends) } else { Vec::new() };
+        for claimed in waiting.into_iter().chain(self.kind_limits.take_waiting(|job| expired(job).is_some())) {
+            match expired(&claimed) {
+                Some(outcome) if !is_over(&claimed) => self.put_off(claimed, outcome),
+                _ => self.end_unstarted(claimed),
+            }
         }
     }
 

@@ -119,9 +119,9 @@ impl KindLimits {
         self.kinds().for_each(|kind| drop(kind.take_waiting(|_| true)));
     }
 
-    /// Removes the waiting jobs that can be released.
-    pub(in crate::worker) fn take_waiting(&self) -> Vec<Claimed> {
-        self.kinds().flat_map(|kind| kind.take_waiting(Claimed::has_row)).collect()
+    /// Removes the waiting jobs for which `which` holds.
+    pub(in crate::worker) fn take_waiting(&self, which: impl Fn(&Claimed) -> bool) -> Vec<Claimed> {
+        self.kinds().flat_map(|kind| kind.take_waiting(&which)).collect()
     }
 
     fn kinds(&self) -> impl Iterator<Item = &KindLimit> {
@@ -241,7 +241,7 @@ mod tests {
         let state = WorkerState::for_test(WorkerConfig::default());
         let (places, limits, _running) = one_runs_and_others_wait(&state, Fence::NONE);
         places.change(|line, _| line.age(Duration::from_secs(3_600)));
-        assert!(limits.take_surplus().is_empty() && limits.take_waiting().is_empty());
+        assert!(limits.take_surplus().is_empty() && limits.take_waiting(Claimed::has_row).is_empty());
         let late = jobs(&state, 1, Fence::NONE).remove(0);
         assert!(matches!(limits.admit(0, late), Admission::Waits));
         assert_eq!(state.in_flight.parked(), 101);

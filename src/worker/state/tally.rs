@@ -93,11 +93,12 @@ impl Tally {
         add(&self.dead, 1);
     }
 
-    /// Counts a job that SQL Server confirmed as finished, with a requested cancellation and without being done.
+    /// Counts jobs that SQL Server has cancelled because they expired.
     pub(in crate::worker) fn expired(&self, jobs: u64) {
         add(&self.expired, jobs);
     }
 
+    /// Counts a job that SQL Server confirmed as finished, with a requested cancellation and without being done.
     pub(in crate::worker) fn cancelled(&self) {
         add(&self.cancelled, 1);
     }

@@ -26,11 +26,12 @@ impl JobAction {
         JobAction { change, label, past, asks }
     }
 
-    fn all() -> [JobAction; 5] {
+    fn all() -> [JobAction; 6] {
         let cancel = JobChange::Cancel { why: WHY.to_owned() };
         [
             JobAction::new(JobChange::Requeue, "Requeue", "requeued", false),
             JobAction::new(JobChange::Promote, "Run now", "made ready", false),
+            JobAction::new(JobChange::RunAgain, "Run again", "enqueued again", false),
             JobAction::new(cancel, "Cancel", "cancelled", false),
             JobAction::new(JobChange::SetPriority(0), "Set priority…", "given the priority", true),
             JobAction::new(JobChange::Purge, "Delete…", "deleted", true),
@@ -42,12 +43,12 @@ impl JobAction {
         JobAction::all().into_iter().filter(|action| action.fits(state)).collect()
     }
 
-    /// Whether the action is offered for jobs in this state. Deleting and promoting are not offered for jobs in any
-    /// state.
+    /// Whether the action is offered for jobs in this state. Deleting, promoting and running again are not offered for
+    /// jobs in any state.
     fn fits(&self, state: Option<JobState>) -> bool {
         match state {
             Some(state) => self.change.states().contains(&state),
-            None => !matches!(self.change, JobChange::Purge | JobChange::Promote),
+            None => !matches!(self.change, JobChange::Purge | JobChange::Promote | JobChange::RunAgain),
         }
     }
 
@@ -73,7 +74,7 @@ impl JobAction {
     pub fn named(fields: &Fields) -> Result<JobAction, Failure> {
         let word = fields.required("action")?;
         let action = JobAction::all().into_iter().find(|action| action.word() == word);
-        let allowed = "it must be requeue, promote, cancel, set_priority or purge";
+        let allowed = "it must be requeue, promote, run_again, cancel, set_priority or purge";
         action.ok_or_else(|| Failure::bad("action", word, allowed))
     }
 

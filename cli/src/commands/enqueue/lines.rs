@@ -397,6 +397,9 @@ impl JobLine {
         if let Some(at) = self.due_at {
             (own.delay, own.at) = (None, Some(time(&at).map_err(|problem| format!("due_at is '{at}'; {problem}"))?));
         }
+        if self.start_within_s.is_some() && self.start_by.is_some() {
+            return Err("start_within_s and start_by are both set; set one of them".to_owned());
+        }
         if let Some(limit) = self.start_within_s {
             (own.start_within, own.start_by) = (Some(seconds("start_within_s", limit)?), None);
         }

@@ -195,7 +195,7 @@ fn what_is_not_here_is_refused_by_name() {
              SELECT * FROM sys.dm_db_index_operational_stats(DB_ID(), NULL, NULL, NULL) ;;
              CREATE TABLE u (id int REFERENCES t ON DELETE SET NULL) ;;
              CREATE TABLE u (id int SPARSE NOT NULL) ;; CREATE TABLE u (id int SPARSE UNIQUE) ;;
-             CREATE TABLE u (id int SPARSE); CREATE CLUSTERED INDEX i ON u (id) ;;
+             CREATE TABLE v (id int SPARSE); CREATE CLUSTERED INDEX i ON v (id) ;;
              DECLARE @u TABLE (id int SPARSE) ;; CREATE TABLE u (id int SPARSE DEFAULT 1) ;;
              CREATE TABLE u (id int) WITH (DATA_COMPRESSION = PAGE) ;; CREATE INDEX i ON t (a) WITH PAD_INDEX ;;
              GRANT SELECT ON t TO [public] WITH GRANT OPTION ;; GRANT SELECT ON SCHEMA::dbo TO [public] ;;
