@@ -176,8 +176,8 @@ impl Resources {
         let can_be_put_off = can_be_put_off(&claimed);
         let applicant = Applicant { job: claimed, need, handler, since, can_be_put_off };
         match self.change(|ledger| ledger.wait(applicant, now)) {
-            Ok(()) => Admission::Waits,
-            Err(surplus) => {
+            None => Admission::Waits,
+            Some(surplus) => {
                 let (claimed, delay) = self.postpone(surplus, now);
                 Admission::PutOff(claimed, delay)
             }

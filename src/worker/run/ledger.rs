@@ -218,14 +218,14 @@ impl<T> Ledger<T> {
     }
 
     /// Makes a job wait that does not fit, or returns it to be postponed.
-    pub(super) fn wait(&mut self, applicant: Applicant<T>, now: Instant) -> Result<(), Surplus<T>> {
+    pub(super) fn wait(&mut self, applicant: Applicant<T>, now: Instant) -> Option<Surplus<T>> {
         let Applicant { job, need, handler, since, can_be_put_off } = applicant;
         // However long it takes itself: the first to wait gets a reservation in the end.
         let is_soon = self.waiting_time(HOLD, now) < HOLD && self.waiting.len() < MOST_WAITING;
         let is_first = self.waiting.front().is_none_or(|first| since < first.since);
         if !is_soon && !is_first && can_be_put_off {
             let delay = self.book(&need, handler, now);
-            return Err(Surplus { job, need, delay });
+            return Some(Surplus { job, need, delay });
         }
         let place = self.waiting.partition_point(|waiting| waiting.since <= since);
         self.waiting.insert(place, Waiting { job, need, handler, since });
@@ -233,7 +233,7 @@ impl<T> Ledger<T> {
             self.lacks_threads = None;
         }
         self.look_at_first(now);
-        Ok(())
+        None
     }
 
     /// Gives back what a job had. `run` is how long it took, if it ran.

@@ -41,8 +41,8 @@ fn ledger(reserve_after: Duration, now: Instant) -> Ledger<u32> {
 
 /// Applies for a job, which is in a turn of its own.
 fn wait(ledger: &mut Ledger<u32>, job: u32, need: Need, now: Instant) -> Result<(), (u32, Duration)> {
-    let waits = ledger.wait(Applicant { job, need, handler: 0, since: now, can_be_put_off: true }, now);
-    waits.map_err(|surplus| (surplus.job, surplus.delay))
+    let surplus = ledger.wait(Applicant { job, need, handler: 0, since: now, can_be_put_off: true }, now);
+    surplus.map_or(Ok(()), |surplus| Err((surplus.job, surplus.delay)))
 }
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -112,7 +112,7 @@ fn about_a_wave_waits_and_what_is_further_away_is_put_off() {
         "behind the four, each a quarter of eight seconds, and soon enough for others"
     );
     let has_no_row = Applicant { job: 6, need: of_memory(2), handler: 0, since: start, can_be_put_off: false };
-    assert!(ledger.wait(has_no_row, start).is_ok(), "it cannot be put off");
+    assert!(ledger.wait(has_no_row, start).is_none(), "it cannot be put off");
     assert_eq!(ledger.take_waiting(|job| *job == 6, later), [6]);
 
     // The job runs on and on. The first keeps waiting, for its reservation.
@@ -141,7 +141,7 @@ fn a_job_longer_than_jobs_may_wait_gets_its_reservation_behind_short_ones() {
     assert!(ledger.admit(&of_memory(8), &pool, start));
     let mut wait = |job, handler| {
         let applicant = Applicant { job, need: of_memory(8), handler, since: start, can_be_put_off: true };
-        ledger.wait(applicant, start).is_ok()
+        ledger.wait(applicant, start).is_none()
     };
     assert!(wait(1, short) && wait(2, long));
     assert!(!wait(3, short), "it would wait for the long one");
@@ -183,7 +183,7 @@ fn a_job_that_has_waited_elsewhere_is_before_those_that_came_later() {
     let late = start + MINUTE;
     wait(&mut ledger, 1, of_memory(2), late).unwrap();
     let first = Applicant { job: 2, need: of_memory(7), handler: 0, since: start, can_be_put_off: true };
-    assert!(ledger.wait(first, late).is_ok());
+    assert!(ledger.wait(first, late).is_none());
     ledger.give_back(&of_memory(8), 0, None, late);
     assert!(!ledger.admit(&of_memory(2), &pool, late), "it has waited long enough for a reservation");
     assert_eq!(ledger.next(&pool, late).unwrap().0, 2);
