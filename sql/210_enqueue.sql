@@ -114,18 +114,21 @@ BEGIN
         WHERE queue_id = @queue_id AND dedup_key = @dedup_key AND dedup_key IS NOT NULL AND ended = 0
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
-    -- A job that may no longer start would take this one with it. If it is locked, it is being started or cancelled.
+    -- A job that may no longer start would take this one with it. promote cancels it if it is in a group or a batch,
+    -- whose locks an enqueue does not take. Then looks the key up again, because another session may have cancelled the
+    -- job, or started it.
     IF @job_id IS NOT NULL AND @late = 0
     BEGIN
         SELECT TOP (1) @late = 1
         FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
-        WHERE job_id = @job_id AND start_by <= @now AND ended = 0 AND state <> 2
+        WHERE job_id = @job_id AND start_by <= @now AND ended = 0 AND state <> 2 AND group_key IS NULL
+            AND batch_id IS NULL
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
         IF @late = 1
         BEGIN
-            EXEC [$(schema)].[cancel_expired] @queue_id, 1, @expired OUTPUT, @job_id;
-            IF @expired > 0
-                SELECT @job_id = NULL, @duplicate = 0;
+            EXEC [$(schema)].[cancel_expired] @queue_id, 0, @expired OUTPUT, @job_id;
+            SELECT @job_id = NULL, @duplicate = 0;
+            CONTINUE;
         END;
     END;
     IF @job_id IS NULL

@@ -23,7 +23,8 @@ SET TRANSACTION ISOLATION LEVEL READ COMMITTED;  -- the caller's level may be an
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @delivery varchar(13), @has_details bit = 0,
     @has_members bit = 0, @may_expire bit = 0, @has_keys bit = 0, @is_own bit = 0, @is_gone bit = 0, @again bit = 1, @keys int = 0,
     @place int, @ordinal int, @batch_id bigint, @job_id bigint, @tries int = 0, @first_id bigint, @wrong bigint,
-    @texts nvarchar(max), @late bit = 0, @expired int;
+    @texts nvarchar(max), @late bit = 0, @expired int,
+    @looked int;  -- the last key whose job was found expired
 DECLARE @numbered TABLE
 (
     ordinal       int    NOT NULL PRIMARY KEY CLUSTERED,
@@ -155,6 +156,7 @@ WHILE @again = 1
 BEGIN
     SET @again = 0;
     SET @place = 1;
+    SET @looked = 0;
     IF @is_own = 1
         BEGIN TRANSACTION;
     IF @has_members = 1
@@ -212,17 +214,18 @@ BEGIN
             ON j.queue_id = @queue_id AND j.dedup_key = k.dedup_key AND j.dedup_key IS NOT NULL AND j.ended = 0
         WHERE k.place = @place
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
-        IF @job_id IS NOT NULL
+        -- As in enqueue.
+        IF @job_id IS NOT NULL AND @looked < @place
             SELECT TOP (1) @late = 1
             FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
-            WHERE job_id = @job_id AND start_by <= @now AND ended = 0 AND state <> 2
+            WHERE job_id = @job_id AND start_by <= @now AND ended = 0 AND state <> 2 AND group_key IS NULL
+                AND batch_id IS NULL
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
         IF @late = 1
         BEGIN
-            EXEC [$(schema)].[cancel_expired] @queue_id, 1, @expired OUTPUT, @job_id;
-            SET @late = 0;
-            IF @expired > 0
-                SET @job_id = NULL;
+            EXEC [$(schema)].[cancel_expired] @queue_id, 0, @expired OUTPUT, @job_id;
+            SELECT @late = 0, @looked = @place;
+            CONTINUE;
         END;
         IF @job_id IS NOT NULL
         BEGIN

@@ -2,7 +2,8 @@
 -- (lifo: below @end_id, the newest first). Result: as claim. @is_over is 1 if jobs were deleted or the first payload
 -- was withheld. The claim must then end, because a later error would lose the deleted jobs. A deleted job that does not
 -- fit into the worker's memory would be lost, so jobs with short enough payloads are found and locked first. The locks
--- are not S locks: these would find jobs that another claim is deleting, and no jobs behind them.
+-- are not S locks: these would find jobs that another claim is deleting, and no jobs behind them. Expired jobs are left to
+-- cancel_expired, which keeps them.
 CREATE OR ALTER PROCEDURE [$(schema)].[claim_once]
     @queue_id     int,
     @is_lifo      bit,
@@ -25,6 +26,7 @@ IF @is_lifo = 0
     SELECT TOP (@room) job_id, CASE WHEN DATALENGTH(payload) > @max_payload_bytes THEN 1 ELSE 0 END
     FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
     WHERE queue_id = @queue_id AND state = 0 AND alone = 0 AND priority = @priority AND job_id >= @from_id
+        AND (start_by > @now OR start_by IS NULL)
     ORDER BY job_id
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 ELSE
@@ -32,7 +34,7 @@ ELSE
     SELECT TOP (@room) job_id, CASE WHEN DATALENGTH(payload) > @max_payload_bytes THEN 1 ELSE 0 END
     FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
     WHERE queue_id = @queue_id AND state = 0 AND alone = 0 AND priority = @priority AND job_id >= @from_id
-        AND job_id < @end_id
+        AND job_id < @end_id AND (start_by > @now OR start_by IS NULL)
     ORDER BY job_id DESC
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 SET @found = @@ROWCOUNT;

@@ -2,8 +2,9 @@
 -- with "expired". Claimed jobs are left to their workers, which start none of them late.
 --
 -- Jobs without a deduplication key, a group and a batch (@linked = 0) take no lock that another session could keep
--- waiting for, so claim cancels these. The others (@linked = 1) are for promote, and for an enqueue whose key such a job
--- has (@job_id). Sessions skip each other's rows. Each row is locked before its index entries, as by purge.
+-- waiting for, so claim cancels these. The others (@linked = 1) are for promote. Sessions skip each other's rows. Each row
+-- is locked before its index entries, as by purge. An enqueue cancels the job that has its key (@job_id), if it has
+-- neither a group nor a batch, and waits for its row.
 CREATE OR ALTER PROCEDURE [$(schema)].[cancel_expired]
     @queue_id int,
     @linked   bit,
@@ -21,14 +22,16 @@ IF @linked = 1
     SELECT TOP (1) @grouped = 1
     FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_start_by))
     WHERE queue_id = @queue_id AND start_by <= @now AND start_by IS NOT NULL AND ended = 0 AND state <> 2
-        AND group_key IS NOT NULL AND (job_id = @job_id OR @job_id IS NULL)
+        AND group_key IS NOT NULL
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
 BEGIN TRANSACTION;
 IF @grouped = 1
     EXEC [$(schema)].[lock_groups] @queue_id, NULL, @granted OUTPUT;
 IF @job_id IS NOT NULL
-    INSERT @late (job_id) VALUES (@job_id);
+    INSERT @late (job_id)
+    SELECT job_id FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, FORCESEEK, INDEX (jobs_pk)) WHERE job_id = @job_id
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
 ELSE
     INSERT @late (job_id)
     SELECT TOP (1000) j.job_id
@@ -51,7 +54,7 @@ FROM @late AS l
 INNER LOOP JOIN [$(schema)].[jobs] AS j
     WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = l.job_id
 WHERE j.queue_id = @queue_id AND j.start_by <= @now AND j.ended = 0 AND j.state <> 2
-    AND (j.group_key IS NULL OR @grouped = 1)
+    AND (j.group_key IS NULL OR @grouped = 1) AND (j.batch_id IS NULL OR @linked = 1)
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 SET @expired = @@ROWCOUNT;
 IF @linked = 1

@@ -43,9 +43,10 @@ BEGIN
             @text = CASE WHEN payload_utf16 = 1 THEN CAST(payload AS nvarchar(max)) END,
             @priority = priority, @max_attempts = max_attempts, @time_limit_ms = time_limit_ms, @kind = kind,
             @correlation_id = correlation_id, @headers = headers, @group_key = group_key, @needs = needs,
-            -- counted from the time of the schedule, even if it is made up for later
-            @start_by = DATEADD(MILLISECOND, start_within_ms % 1000,
-                DATEADD(SECOND, start_within_ms / 1000, ISNULL(@due_at, @fire_at))),
+            -- counted from a missed time itself, which is made up for
+            @start_by = DATEADD(MILLISECOND, start_within_ms % 1000, DATEADD(SECOND, start_within_ms / 1000,
+                CASE WHEN @due_at > @now THEN @due_at WHEN @fire_at < DATEADD(MINUTE, -1, @now) THEN @fire_at
+                    ELSE @now END)),
             @dedup_key = ISNULL(dedup_key, CONCAT(name, N'@', CONVERT(varchar(19), @fire_at, 126), N'Z'))
         FROM [$(schema)].[schedules]
         WHERE queue_id = @queue_id AND name = @name;

@@ -1,10 +1,9 @@
 -- Runs done jobs again: enqueues a new job for one done or archived job (@job_id) or for up to 1,000 (@jobs), with the
 -- same payload, kind, priority, limits, needs, group, correlation id and headers, and with the header
--- readpast-run-again, the id of the done job. The new job belongs to no batch. If an unfinished job has the
--- deduplication key, none is added. Waits for locked jobs. Result: job_id (of the done job), new_id, duplicate (1:
--- new_id is the unfinished job), without a row for jobs that are not done.
---
--- Each job is read and enqueued in its own transaction.
+-- readpast-run-again, the id of the done job. The new job belongs to no batch, and may start at any time. Archived jobs
+-- have no max_attempts, so the queue's applies to theirs. If an unfinished job has the deduplication key, none is added.
+-- Waits for locked jobs. Result: job_id (of the done job), new_id, duplicate (1: new_id is the unfinished job), without a
+-- row for jobs that are not done. A second call runs the jobs once more.
 CREATE OR ALTER PROCEDURE [$(schema)].[run_again]
     @queue  nvarchar(129),
     @job_id bigint = NULL,
@@ -33,10 +32,10 @@ ELSE
     INSERT @asked (job_id) VALUES (@job_id);
 
 SET @id = (SELECT MIN(job_id) FROM @asked);
+BEGIN TRANSACTION;
 WHILE @id IS NOT NULL
 BEGIN
     SET @found = 0;
-    BEGIN TRANSACTION;
     SELECT @found = 1, @payload = j.payload, @payload_utf16 = j.payload_utf16, @priority = j.priority,
         @max_attempts = j.max_attempts, @dedup_key = j.dedup_key, @correlation_id = j.correlation_id, @kind = j.kind,
         @time_limit_ms = j.time_limit_ms, @headers = j.headers, @group_key = j.group_key, @needs = j.needs
@@ -77,9 +76,9 @@ BEGIN
         IF @group_key IS NOT NULL
             SET @grouped = 1;
     END;
-    COMMIT TRANSACTION;
     SET @id = (SELECT MIN(job_id) FROM @asked WHERE job_id > @id);
 END;
+COMMIT TRANSACTION;
 
 -- In a transaction, enqueue has left these to its caller.
 IF @first_id IS NOT NULL

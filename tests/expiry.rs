@@ -151,6 +151,36 @@ async fn expired_jobs_of_a_group_pass_their_turn_on_and_their_batch_ends() {
     fixture.remove().await;
 }
 
+/// With turns in groups, claims take another way, and the jobs behind the first of a group come with it.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_jobs_of_a_run_expire_too() {
+    let fixture = Fixture::new("expiry_run").await;
+    let may_wait = Duration::from_secs(1);
+    let member = |name: &str| NewJob::text(name).group_key("g");
+    let jobs = [member("first"), member("late").start_within(may_wait), member("last")];
+    let ids = fixture.queue.enqueue_many(&jobs).await.unwrap();
+    let mut session = WorkerSession::register(&fixture).await;
+    let claimed = session.claim_runs(10, 10, 10).await;
+    assert_eq!(claimed.iter().map(|job| job.details["start_by_ms"].is_null()).collect::<Vec<_>>(), [true, false, true]);
+    session.release(&claimed).await;
+
+    let names = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let ran = names.clone();
+    let handlers = Handlers::any(move |job, _| {
+        if job.text()? == "first" {
+            std::thread::sleep(may_wait);
+        }
+        ran.lock().unwrap().push(job.text()?.into_owned());
+        Ok(())
+    });
+    let worker = Worker::builder(&fixture.queue, handlers).start().await.unwrap();
+    let stats = worker.drain().await.unwrap().stats;
+    assert_eq!((stats.done, stats.expired), (2, 1));
+    assert_eq!(*names.lock().unwrap(), ["first", "last"]);
+    assert_eq!(state_and_error(&fixture, ids[1].job_id).await.0, JobState::Cancelled);
+    fixture.remove().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claimed_job_that_waits_too_long_for_a_thread_does_not_start() {
     let fixture = Fixture::new("expiry_thread").await;
@@ -216,12 +246,14 @@ async fn jobs_of_a_kind_expire_that_have_waited_too_long() {
 async fn expired_jobs_of_an_at_most_once_queue_do_not_start() {
     let options = QueueOptions::default().delivery(Delivery::AtMostOnce);
     let fixture = Fixture::with("expiry_at_most_once", options).await;
-    fixture.queue.enqueue_many(&[NewJob::text("late").start_by(PAST), NewJob::text("of the kind")]).await.unwrap();
+    let late = |name: &str| NewJob::text(name).start_by(PAST);
+    let jobs = [late("late"), late("with a key").dedup_key("k"), NewJob::text("of the kind")];
+    fixture.queue.enqueue_many(&jobs).await.unwrap();
     fixture.sql("UPDATE [$(schema)].[jobs] SET due_at = DATEADD(MINUTE, -2, due_at)").await;
     let (worker, runs) = counting(&fixture, KindOptions::new().start_within(Duration::from_secs(60))).await;
     let stats = worker.drain().await.unwrap().stats;
-    assert_eq!((stats.done, stats.expired, runs.load(Ordering::SeqCst)), (0, 2, 0));
-    assert_eq!(fixture.job_counts().await, JobCounts { cancelled: 1, ..JobCounts::default() }, "a claim deletes rows");
+    assert_eq!((stats.done, stats.expired, runs.load(Ordering::SeqCst)), (0, 3, 0));
+    assert_eq!(fixture.job_counts().await, JobCounts { cancelled: 2, ..JobCounts::default() }, "a claim deletes rows");
     fixture.remove().await;
 }
 

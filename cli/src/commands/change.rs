@@ -92,8 +92,9 @@ pub struct Promote {
 
 /// Run done jobs again, each as a new job.
 ///
-/// A new job has the payload and the attributes of the done one, except its batch. Its header `readpast-run-again` is the
-/// id of the done job. Only queues that keep done jobs have any.
+/// A new job has the payload and the attributes of the done one, except its batch and its latest start. Its header
+/// `readpast-run-again` is the id of the done job. Only queues that keep done jobs have any. Repeating the command runs the
+/// jobs once more, also those of an interrupted one.
 ///
 /// Role: operator.
 #[derive(Debug, Args)]

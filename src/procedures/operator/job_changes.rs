@@ -126,7 +126,8 @@ pub enum JobChange {
     Promote,
     /// Runs done jobs again, also archived ones: each as a new job with the same payload, kind, priority, limits, needs,
     /// group, deduplication key, correlation id and headers, and with the header `readpast-run-again`, the id of the done
-    /// job. The new job belongs to no batch. None is added while an unfinished job has the key.
+    /// job. The new job belongs to no batch and may start at any time, and after an archived job the queue's
+    /// `max_attempts` applies. None is added while an unfinished job has the key. Done twice, the jobs run twice.
     /// [`Admin::run_again`](crate::admin::Admin::run_again) returns the new id.
     RunAgain,
 }

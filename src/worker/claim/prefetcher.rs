@@ -155,7 +155,9 @@ impl Prefetcher {
         }
         // Others may have room, and so may this worker when it starts again.
         let registration = self.lease.registration();
-        recall(&mut self.session, &self.executor, &state.queue, &registration, true).await;
+        if let Err(error) = recall(&mut self.session, &self.executor, &state.queue, &registration, true).await {
+            tracing::warn!(%error, "could not recall postponed jobs; they come back when they are due");
+        }
         if self.lost_answers.are_possible() {
             // If these jobs were left to the reaper, their attempt would be counted.
             if let Err(error) = self.give_back_unknown_jobs(&registration).await {
@@ -176,7 +178,7 @@ impl Prefetcher {
             self.give_back_unknown_jobs(registration).await?;
         }
         let state = self.state.clone();
-        recall(&mut self.session, &self.executor, &state.queue, registration, false).await;
+        recall(&mut self.session, &self.executor, &state.queue, registration, false).await?;
         let request = ClaimRequest {
             queue: &state.queue,
             worker: registration.worker_id,

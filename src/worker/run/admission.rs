@@ -161,7 +161,9 @@ impl Resources {
     /// Decides whether a job starts, waits or is postponed. If it starts, it has a grant.
     pub(super) fn admit(self: &Arc<Resources>, handler: usize, need: Need, mut claimed: Claimed) -> Admission {
         let now = Instant::now();
-        let first_wait = self.postponed.lock().remove(&claimed.job.id()).map(|postponed| postponed.since);
+        // (Another worker may have run it since: then it has not waited.)
+        let postponed = self.postponed.lock().remove(&claimed.job.id());
+        let first_wait = postponed.filter(|job| job.fence.0 == claimed.job.fence().0 - 1).map(|job| job.since);
         if self.change(|ledger| ledger.admit(&need, &self.threads(), now)) {
             claimed.grant = Some(self.grant(need, handler));
             return Admission::Starts(claimed);
@@ -258,7 +260,8 @@ impl Resources {
 
     /// Whether jobs were postponed that are not due yet.
     pub(in crate::worker) fn has_postponed(&self) -> bool {
-        !self.postponed().is_empty()
+        let now = Instant::now();
+        self.postponed.lock().values().any(|job| !job.is_recalled && job.due_at > now)
     }
 
     /// The postponed jobs, by id and fence, or only those that would fit by now, each beside those before it.
