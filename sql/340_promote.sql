@@ -13,7 +13,8 @@ SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @elected bit, @queue_id int, @first_ready bigint, @promoted int,
     @schedules_due bit = 0, @error nvarchar(2048), @due_from datetime2(3), @first_due datetime2(3), @looks bit,
-    @events_from bigint, @first_event bigint, @expired int = 0, @linked int = 0;
+    @events_from bigint, @first_event bigint, @expired int = 0, @linked int = 0,
+    @late bit = 0;
 DECLARE @due TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, state tinyint NOT NULL,
     group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL);
 
@@ -93,9 +94,13 @@ END CATCH;
 EXEC [$(schema)].[advance_groups] @queue_id, 0, @error OUTPUT;
 -- A failed cancellation must not stop the rest. Waits at most a second for a lock: the next call finds what could not be
 -- locked.
-IF @@LOCK_TIMEOUT NOT BETWEEN 0 AND 1000
+SELECT TOP (1) @late = 1
+FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_start_by))
+WHERE queue_id = @queue_id AND start_by <= @now AND start_by IS NOT NULL AND ended = 0
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
+IF @late = 1 AND @@LOCK_TIMEOUT NOT BETWEEN 0 AND 1000
     SET LOCK_TIMEOUT 1000;
-IF @@TRANCOUNT = 0
+IF @late = 1 AND @@TRANCOUNT = 0
 BEGIN TRY
     EXEC [$(schema)].[cancel_expired] @queue_id, 0, @expired OUTPUT;
     EXEC [$(schema)].[cancel_expired] @queue_id, 1, @linked OUTPUT;

@@ -27,13 +27,13 @@ pub(super) async fn recall(
             return Ok(());
         }
         let recalled = match session.recall(queue, registration.worker_id, &jobs).await {
+            Ok(recalled) => recalled,
             Err(error) if error.is_transient() => return Err(error),
-            recalled => recalled,
+            Err(error) => {
+                tracing::warn!(jobs = jobs.len(), %error, "cannot recall postponed jobs; they come back when they are due");
+                Vec::new()
+            }
         };
-        let recalled = recalled.unwrap_or_else(|error| {
-            tracing::warn!(jobs = jobs.len(), %error, "cannot recall postponed jobs; they come back when they are due");
-            Vec::new()
-        });
         tracing::debug!(jobs = jobs.len(), recalled = recalled.len(), "recalled postponed jobs");
         executor.recalled(&jobs, &recalled);
         if recalled.len() == jobs.len() {

@@ -65,6 +65,12 @@ struct Postponed {
     is_recalled: bool,
 }
 
+impl Postponed {
+    fn can_be_recalled(&self, now: Instant) -> bool {
+        !self.is_recalled && self.due_at > now
+    }
+}
+
 /// The place of the memory in the ledger, before the tokens.
 const MEMORY_PLACE: usize = 0;
 
@@ -253,7 +259,7 @@ impl Resources {
     fn postponed(&self) -> Vec<((JobId, Fence), Need)> {
         let now = Instant::now();
         let postponed = self.postponed.lock();
-        let mut jobs: Vec<_> = postponed.iter().filter(|(_, job)| !job.is_recalled && job.due_at > now).collect();
+        let mut jobs: Vec<_> = postponed.iter().filter(|(_, job)| job.can_be_recalled(now)).collect();
         jobs.sort_unstable_by_key(|(_, job)| job.since);
         jobs.into_iter().map(|(job_id, job)| ((*job_id, job.fence), job.need.clone())).collect()
     }
@@ -261,7 +267,7 @@ impl Resources {
     /// Whether jobs were postponed that are not due yet.
     pub(in crate::worker) fn has_postponed(&self) -> bool {
         let now = Instant::now();
-        self.postponed.lock().values().any(|job| !job.is_recalled && job.due_at > now)
+        self.postponed.lock().values().any(|job| job.can_be_recalled(now))
     }
 
     /// The postponed jobs, by id and fence, or only those that would fit by now, each beside those before it.

@@ -197,7 +197,10 @@ impl JobStarter {
         let (Some(expected), Some(all)) = (expected, self.state.resources.get(MEMORY)) else { return stated };
         // No job is refused for what others have used.
         let learned = Needs::new().memory(expected.min(all));
-        Some(Cow::Owned(stated.map_or_else(|| learned.clone(), |stated| stated.over(&learned))))
+        Some(Cow::Owned(match stated {
+            Some(stated) => stated.over(&learned),
+            None => learned,
+        }))
     }
 
     /// What is stated of a job's needs: its own over its kind's.
