@@ -21,9 +21,12 @@ IF OBJECT_ID(N'[$(schema)].[queues]', N'U') IS NULL
         group_limit  int           NOT NULL CONSTRAINT queues_group_limit DEFAULT 1,
         -- 1: a retried job passes its turn on (groups)
         retry_passes bit           NOT NULL CONSTRAINT queues_retry_passes DEFAULT 0,
+        -- 1: a dead job keeps its turn (groups)
+        halt_groups  bit           NOT NULL CONSTRAINT queues_halt_groups DEFAULT 0,
         max_running  int           NULL,  -- NULL: no limit
         rate_jobs    int           NULL,  -- how many jobs may be claimed in rate_ms; NULL: no limit
         rate_ms      bigint        NULL,
+        max_depth    int           NULL,  -- how many unfinished jobs enqueue allows; NULL: no limit (room)
         -- when max_running was last changed
         limited_at   datetime2(3)  NOT NULL CONSTRAINT queues_limited_at DEFAULT '00010101',
         -- 1: claim_places lists all claimed jobs

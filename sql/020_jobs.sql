@@ -41,7 +41,8 @@ IF OBJECT_ID(N'[$(schema)].[jobs]', N'U') IS NULL
         headers        nvarchar(1500)   COLLATE Latin1_General_100_BIN2 NULL,  -- a JSON object
         batch_id       bigint           NULL,
         group_key      nvarchar(128)    COLLATE Latin1_General_100_BIN2 NULL,
-        in_turn        bit              NULL,      -- 1: holds one of the turns of its group (group_limit)
+        -- 1: holds one of the turns of its group (group_limit); 0: is dead and keeps its turn (halt_groups)
+        in_turn        bit              NULL,
         moves          tinyint          SPARSE NULL,  -- how often it was moved to another queue; NULL: never
         needs          varchar(1000)    COLLATE Latin1_General_100_BIN2 NULL,  -- a JSON object (check_needs)
         start_by       datetime2(3)     SPARSE NULL,  -- if it has not started by then, it expires (cancel_expired)

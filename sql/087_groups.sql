@@ -1,9 +1,10 @@
--- A group: the jobs of a queue with one group key. Up to group_limit of them have a turn (ready, claimed or scheduled
--- for a retry). The others wait in state 6, which claims do not read. groups counts the jobs that have a turn. A row
--- exists if the count is not 0, or if advance_groups met a waiting job that was locked. Only advance_groups changes
--- this table, and claim_runs, which gives turns to jobs behind the only one. group_events is the work list of advance_groups. Sessions that enqueue (ended = 0) or finish jobs only
--- add rows in their transactions, so they do not wait for each other. advance_groups searches from the job ids in this
--- list, because the head of jobs_waiting may be full of ghosts.
+-- A group: the jobs of a queue with one group key. Up to group_limit of them have a turn (ready, claimed, scheduled for
+-- a retry or, in a queue with halt_groups, dead). The others wait in state 6, which claims do not read. groups counts
+-- the jobs that have a turn. A row exists if the count is not 0, or if advance_groups met a waiting job that was
+-- locked. Only advance_groups changes this table, and claim_runs, which gives turns to jobs behind the only one.
+-- group_events is the work list of advance_groups. Sessions that enqueue (ended = 0) or finish jobs only add rows in
+-- their transactions, so they do not wait for each other. advance_groups searches from the job ids in this list,
+-- because the head of jobs_waiting may be full of ghosts.
 IF OBJECT_ID(N'[$(schema)].[groups]', N'U') IS NULL
     CREATE TABLE [$(schema)].[groups]
     (

@@ -5,7 +5,7 @@ IF TYPE_ID(N'[$(schema)].[member_list]') IS NULL
         job_id    bigint        NOT NULL PRIMARY KEY CLUSTERED,
         -- the new state: 3 done, 4 dead, 5 cancelled; any other: not finished
         state     tinyint       NULL,
-        in_turn   bit           NULL,      -- 1: it had a turn in its group
+        in_turn   bit           NULL,      -- as in jobs, before the change
         batch_id  bigint        NULL,
         group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL
     );

@@ -2,7 +2,8 @@
 -- halves of surrogate pairs (mend_text).
 CREATE OR ALTER PROCEDURE [$(schema)].[raise]
     @number  int,
-    @message nvarchar(2048)
+    @message nvarchar(2048),
+    @dooms   bit = 1  -- 0: a caller's transaction stays usable
 AS
 SET NOCOUNT, XACT_ABORT ON;
 DECLARE @percents int =
@@ -12,5 +13,7 @@ DECLARE @percents int =
 SET @message = LEFT(@message COLLATE Latin1_General_100_BIN2, 2048 - @percents);
 EXEC [$(schema)].[mend_text] @message OUTPUT;
 SET @message = REPLACE(@message COLLATE Latin1_General_100_BIN2, N'%', N'%%');
+IF @dooms = 0
+    SET XACT_ABORT OFF;
 THROW @number, @message, 1;
 GO

@@ -16,7 +16,10 @@ CREATE OR ALTER PROCEDURE [$(schema)].[create_queue]
     @max_running  int           = NULL,  -- how many jobs all workers may hold, up to 100000; 0 (default): no limit
     @rate_jobs    int           = NULL,  -- how many jobs may be claimed in any @rate_ms; 0 (default): no limit
     @rate_ms      bigint        = NULL,  -- with @rate_jobs: 100 to 86400000 (a day)
-    @dead_queue   nvarchar(129) = NULL   -- the queue that dead jobs go to; empty (default): they stay
+    @dead_queue   nvarchar(129) = NULL,  -- the queue that dead jobs go to; empty (default): they stay
+    @max_depth    int           = NULL,  -- how many unfinished jobs enqueue allows; 0 (default): no limit
+    @halt_groups  bit           = NULL   -- 1: a dead job of a group keeps its turn until it is requeued, skipped or
+                                         -- deleted; 0 (default): the next one has it
 AS
 SET NOCOUNT ON;
 -- adopt: refuse_options
@@ -60,6 +63,8 @@ IF @group_limit < 1 OR @group_limit > 1000
     EXEC [$(schema)].[refuse] N'group_limit', @group_limit, N'1 to 1000';
 IF @max_running < 0 OR @max_running > 100000
     EXEC [$(schema)].[refuse] N'max_running', @max_running, N'1 to 100000, or 0 for no limit';
+IF @max_depth < 0
+    EXEC [$(schema)].[refuse] N'max_depth', @max_depth, N'1 or more, or 0 for no limit';
 IF @rate_jobs < 0 OR @rate_jobs > 0 AND ISNULL(@rate_ms, 0) NOT BETWEEN 100 AND 86400000 OR ISNULL(@rate_jobs, 0) = 0
     AND @rate_ms IS NOT NULL
 BEGIN
@@ -120,13 +125,15 @@ IF COALESCE(@delivery, @old_delivery) = 'at_most_once'
 IF @queue_id IS NULL
 BEGIN
     INSERT [$(schema)].[queues] (name, claim_order, completion, delivery, max_attempts, keep_done_s, keep_dead_s, sink,
-                                   group_limit, retry_passes, max_running, rate_jobs, rate_ms, dead_queue)
+                                   group_limit, retry_passes, max_running, rate_jobs, rate_ms, dead_queue,
+                                   max_depth, halt_groups)
     VALUES (@queue, ISNULL(@claim_order, 'fifo'), ISNULL(@completion, 'delete'), ISNULL(@delivery, 'at_least_once'),
             ISNULL(@max_attempts, 5), NULLIF(@keep_done_s, 0), NULLIF(@keep_dead_s, 0), NULLIF(@sink, N''),
             ISNULL(@group_limit, 1), ISNULL(@retry_passes, 0), NULLIF(@max_running, 0), NULLIF(@rate_jobs, 0),
-            @rate_ms, @dead_name);
+            @rate_ms, @dead_name, NULLIF(@max_depth, 0), ISNULL(@halt_groups, 0));
     SET @queue_id = CAST(SCOPE_IDENTITY() AS int);
     INSERT [$(schema)].[duties] (queue_id) VALUES (@queue_id);
+    INSERT [$(schema)].[depths] (queue_id) VALUES (@queue_id);
     SET @created = 1;
 END;
 ELSE
@@ -146,7 +153,9 @@ BEGIN
         places_known = CASE WHEN @max_running <> ISNULL(max_running, 0) THEN 0 ELSE places_known END,
         rate_jobs    = CASE WHEN @rate_jobs IS NULL THEN rate_jobs ELSE NULLIF(@rate_jobs, 0) END,
         rate_ms      = CASE WHEN @rate_jobs IS NULL THEN rate_ms ELSE @rate_ms END,
-        dead_queue   = CASE WHEN @dead_queue IS NULL THEN dead_queue ELSE @dead_name END
+        dead_queue   = CASE WHEN @dead_queue IS NULL THEN dead_queue ELSE @dead_name END,
+        max_depth    = CASE WHEN @max_depth IS NULL THEN max_depth ELSE NULLIF(@max_depth, 0) END,
+        halt_groups  = ISNULL(@halt_groups, halt_groups)
     WHERE queue_id = @queue_id;
     -- This check follows the change. link_queue also writes first and then reads this setting, so at least one of two
     -- concurrent sessions sees the other's change.

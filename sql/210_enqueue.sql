@@ -11,6 +11,9 @@
 -- a caller's transaction, within about a second after the caller's commit. A batch cannot be sealed before the caller's
 -- transaction ends.
 --
+-- A full queue (max_depth) refuses the job with error 58023, after which the caller's transaction stays usable unless
+-- the caller has set XACT_ABORT ON. A job whose key or part is there already is not refused.
+--
 -- With @part_of and @part, repeated calls add the job only once while batch @part_of is open. The job belongs to that
 -- batch. If the part exists, nothing is added: @job_id is NULL and @duplicate is 1. If another session is adding the
 -- part, the call waits. If both start at the same moment, the second fails with error 2601 and is rolled back, and its
@@ -40,9 +43,12 @@ CREATE OR ALTER PROCEDURE [$(schema)].[enqueue]
     -- If it has not started by this time (UTC), it expires: it is cancelled. Also applies to retries. A past time is
     -- allowed.
     @start_by        datetime2(3)    = NULL,
-    @start_within_ms bigint          = NULL   -- or so long after it is due, up to ten years
+    @start_within_ms bigint          = NULL,  -- or so long after it is due, up to ten years
+    @force           bit             = 0      -- 1: also if the queue is full
 AS
 SET NOCOUNT ON;
+-- The caller's XACT_ABORT decides what a full queue does to the caller's transaction.
+DECLARE @dooms bit = CASE WHEN @@OPTIONS & 16384 = 0 THEN 0 ELSE 1 END;
 -- adopt: refuse
 SET ROWCOUNT 0;  -- a caller's ROWCOUNT would forbid NEXT VALUE FOR
 SET XACT_ABORT ON;
@@ -50,9 +56,9 @@ SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @delivery varchar(13), @is_member bit = 0,
     @is_gone bit = 0, @due datetime2(3), @new_id bigint, @tries int = 0, @late bit = 0,
-    @expired int;
+    @expired int, @max_depth int, @room int, @full nvarchar(2048);
 
-SELECT @queue_id = queue_id, @delivery = delivery
+SELECT @queue_id = queue_id, @delivery = delivery, @max_depth = max_depth
 FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
@@ -82,6 +88,22 @@ SET @due = COALESCE(CASE WHEN @due_at > @now THEN @due_at END,
     DATEADD(MILLISECOND, @delay_ms % 1000, DATEADD(SECOND, @delay_ms / 1000, @now)), @now);
 IF @start_within_ms IS NOT NULL OR @start_by IS NOT NULL
     EXEC [$(schema)].[latest_start] @start_by OUTPUT, @start_within_ms, @due;
+SET @duplicate = 0;
+IF @max_depth IS NOT NULL AND ISNULL(@force, 0) = 0
+BEGIN
+    EXEC [$(schema)].[room] @queue_id, @queue, @max_depth, 1, @room OUTPUT, @full OUTPUT;
+    -- READCOMMITTEDLOCK: as below.
+    IF @room = 0
+        SELECT TOP (1) @duplicate = 1
+        FROM [$(schema)].[jobs] WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_dedup (queue_id, dedup_key)))
+        WHERE queue_id = @queue_id AND dedup_key = @dedup_key AND dedup_key IS NOT NULL AND ended = 0
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+    IF @room = 0 AND @duplicate = 0
+        AND NOT EXISTS (SELECT 1 FROM [$(schema)].[batch_additions]
+            WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (batch_additions_part (batch_id, part)))
+                        WHERE batch_id = @part_of AND part = @part AND part IS NOT NULL)
+        EXEC [$(schema)].[raise] 58023, @full, @dooms;
+END;
 SET @job_id = NULL;
 SET @duplicate = 0;
 

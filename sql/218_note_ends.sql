@@ -1,13 +1,14 @@
 -- Counts finished jobs in their batches, completes batches without unfinished jobs, and records turns that are passed
 -- on. Called by procedures that finish jobs of batches or groups, as the last change of their transaction. The caller
 -- has locked the jobs. A job passes its turn on if it had a turn (in_turn) and has finished or waits for another turn
--- (state 6).
+-- (state 6). In a queue with halt_groups, a dead job keeps its turn (in_turn 0), and passes it on when it is requeued,
+-- skipped or deleted.
 CREATE OR ALTER PROCEDURE [$(schema)].[note_ends]
     @queue_id int,
     @members  [$(schema)].[member_list] READONLY
 AS
 SET NOCOUNT, XACT_ABORT ON;
-DECLARE @batch_id bigint;
+DECLARE @batch_id bigint, @halts bit = 0;
 DECLARE @ended TABLE (batch_id bigint NOT NULL PRIMARY KEY CLUSTERED, done int NOT NULL, dead int NOT NULL,
     cancelled int NOT NULL);
 DECLARE @complete TABLE (batch_id bigint NOT NULL PRIMARY KEY CLUSTERED, is_complete bit NOT NULL);
@@ -40,10 +41,20 @@ BEGIN
     END;
 END;
 
+IF EXISTS (SELECT 1 FROM @members WHERE group_key IS NOT NULL AND in_turn = 1 AND state = 4)
+    SET @halts = ISNULL((SELECT halt_groups FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_pk (queue_id)))
+        WHERE queue_id = @queue_id), 0);
+IF @halts = 1
+    UPDATE j
+    SET in_turn = 0
+    FROM @members AS m
+    INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = m.job_id
+    WHERE m.group_key IS NOT NULL AND m.in_turn = 1 AND m.state = 4
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
 INSERT [$(schema)].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended, job_id)
 SELECT @queue_id, m.group_key, COUNT(*),
     NULLIF(MIN(CASE WHEN m.state = 6 THEN m.job_id ELSE 9223372036854775807 END), 9223372036854775807)
 FROM @members AS m
-WHERE m.group_key IS NOT NULL AND m.in_turn = 1 AND m.state >= 3
+WHERE m.group_key IS NOT NULL AND (m.in_turn = 0 OR m.in_turn = 1 AND m.state >= 3 AND (m.state <> 4 OR @halts = 0))
 GROUP BY m.group_key;
 GO

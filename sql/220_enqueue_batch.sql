@@ -1,7 +1,12 @@
 -- Enqueues many jobs in the caller's transaction, with ascending ids in the order of their ordinals. Jobs with a time
--- limit, headers, needs, a group, a batch or a latest start also have a row in @details. Groups, batches, @part_of and @part work as
--- for enqueue. Result (none with @report = 0, for triggers): ordinal, job_id, duplicate. A duplicate has the job_id of
--- the unfinished or earlier job with its key. If the part exists, the result is empty.
+-- limit, headers, needs, a group, a batch or a latest start also have a row in @details. Groups, batches, @part_of and
+-- @part work as for enqueue. Result (none with @report = 0, for triggers): ordinal, job_id, duplicate, refused. A
+-- duplicate has the job_id of the unfinished or earlier job with its key. If the part exists, the result is empty.
+--
+-- A full queue (max_depth) refuses all of the jobs with error 58023, as enqueue does; if there is room for some, all are
+-- added. With @in_part = 1, the first ones are added as far as there is room, and the others are refused: job_id is
+-- NULL, and refused has the error's text. Jobs whose keys are there already need no room, but are refused if they come
+-- after a refused one.
 --
 -- Jobs without a key are added by one INSERT. Jobs with a key are added one by one in the order of the keys, so that
 -- two calls with common keys cannot deadlock (INSERT ... SELECT ... ORDER BY guarantees no order). If another session
@@ -13,18 +18,24 @@ CREATE OR ALTER PROCEDURE [$(schema)].[enqueue_batch]
     @report      bit = 1,
     @details     [$(schema)].[detail_list] READONLY,
     @part_of     bigint = NULL,  -- the batch that the call adds a part to
-    @part        bigint = NULL   -- the part's number, chosen by the caller
+    @part        bigint = NULL,  -- the part's number, chosen by the caller
+    @in_part     bit = 0,        -- 1: the first jobs only, if there is no room for all; needs @report, and no @part
+    @force       bit = 0         -- 1: also if the queue is full
 AS
 SET NOCOUNT ON;
+-- The caller's XACT_ABORT decides what a full queue does to the caller's transaction.
+DECLARE @dooms bit = CASE WHEN @@OPTIONS & 16384 = 0 THEN 0 ELSE 1 END;
 -- adopt: refuse
 SET ROWCOUNT 0;  -- a caller's ROWCOUNT would forbid NEXT VALUE FOR
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;  -- the caller's level may be another, see enqueue
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @delivery varchar(13), @has_details bit = 0,
-    @has_members bit = 0, @may_expire bit = 0, @has_keys bit = 0, @is_own bit = 0, @is_gone bit = 0, @again bit = 1, @keys int = 0,
-    @place int, @ordinal int, @batch_id bigint, @job_id bigint, @tries int = 0, @first_id bigint, @wrong bigint,
+    @has_members bit = 0, @may_expire bit = 0, @has_keys bit = 0, @is_own bit = 0, @is_gone bit = 0, @again bit = 1,
+    @keys int = 0, @place int, @ordinal int, @batch_id bigint, @job_id bigint, @tries int = 0, @first_id bigint, @wrong bigint,
     @texts nvarchar(max), @late bit = 0, @expired int,
-    @looked int;  -- the last key whose job was found expired
+    @looked int,  -- the last key whose job was found expired
+    @max_depth int, @asked int, @room int, @full nvarchar(2048),
+    @refused_from int;  -- the first ordinal that is refused; NULL: none
 DECLARE @numbered TABLE
 (
     ordinal       int    NOT NULL PRIMARY KEY CLUSTERED,
@@ -46,7 +57,7 @@ DECLARE @keyed TABLE
 );
 DECLARE @batches TABLE (batch_id bigint NOT NULL PRIMARY KEY CLUSTERED);
 
-SELECT @queue_id = queue_id, @delivery = delivery
+SELECT @queue_id = queue_id, @delivery = delivery, @max_depth = max_depth
 FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
@@ -118,9 +129,36 @@ IF @has_members = 1 AND @delivery = 'at_most_once'
     THROW 58003,
         N'a queue with delivery at_most_once cannot have groups or batches, because its claims delete the jobs', 1;
 
+IF @max_depth IS NOT NULL AND ISNULL(@force, 0) = 0
+BEGIN
+    IF @in_part IS NULL OR @report = 0 OR @part IS NOT NULL
+        SET @in_part = 0;
+    SET @asked = (SELECT COUNT(*) FROM @jobs);
+    EXEC [$(schema)].[room] @queue_id, @queue, @max_depth, @asked, @room OUTPUT, @full OUTPUT;
+    -- READCOMMITTEDLOCK: as in enqueue. TOP keeps one seek for each key.
+    IF @room < @asked AND (@in_part = 1 OR @room = 0)
+        AND NOT EXISTS (SELECT 1 FROM [$(schema)].[batch_additions]
+            WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (batch_additions_part (batch_id, part)))
+                        WHERE batch_id = @part_of AND part = @part AND part IS NOT NULL)
+        SELECT @refused_from = MIN(r.ordinal)
+        FROM (SELECT n.ordinal, ROW_NUMBER() OVER (ORDER BY n.ordinal) AS place
+              FROM @jobs AS n
+              OUTER APPLY (SELECT TOP (1) j.job_id
+                           FROM [$(schema)].[jobs] AS j
+                               WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_dedup (queue_id, dedup_key)))
+                           WHERE j.queue_id = @queue_id AND j.dedup_key = n.dedup_key AND j.dedup_key IS NOT NULL
+                               AND j.ended = 0) AS u
+              WHERE u.job_id IS NULL) AS r
+        WHERE r.place > @room
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+    IF @refused_from IS NOT NULL AND @in_part = 0
+        EXEC [$(schema)].[raise] 58023, @full, @dooms;
+END;
+
 INSERT @numbered (ordinal, own_id)
 SELECT n.ordinal, NEXT VALUE FOR [$(schema)].[job_ids] OVER (ORDER BY n.ordinal)
-FROM @jobs AS n;
+FROM @jobs AS n
+WHERE @refused_from IS NULL OR n.ordinal < @refused_from;
 SET @first_id = (SELECT MIN(own_id) FROM @numbered);
 IF @has_details = 1
     UPDATE i
@@ -144,7 +182,7 @@ IF @has_keys = 1
 BEGIN
     INSERT @keyed (place, ordinal, dedup_key)
     SELECT ROW_NUMBER() OVER (ORDER BY n.dedup_key, n.ordinal), n.ordinal, n.dedup_key FROM @jobs AS n
-        WHERE n.dedup_key IS NOT NULL;
+        WHERE n.dedup_key IS NOT NULL AND (@refused_from IS NULL OR n.ordinal < @refused_from);
     SET @keys = (SELECT COUNT(*) FROM @keyed);
 END;
 IF @has_members = 1
@@ -182,7 +220,7 @@ BEGIN
             IF @is_own = 1
                 COMMIT TRANSACTION;
             IF @report = 1
-                SELECT i.ordinal, i.own_id AS job_id, CAST(0 AS bit) AS duplicate FROM @numbered AS i
+                SELECT i.ordinal, i.own_id AS job_id, CAST(0 AS bit) AS duplicate, @full AS refused FROM @numbered AS i
                     WHERE i.ordinal IS NULL;
             RETURN 0;
         END;
@@ -328,6 +366,10 @@ IF @report = 0
     RETURN 0;
 
 SELECT i.ordinal, ISNULL(i.found_id, i.own_id) AS job_id,
-    CAST(CASE WHEN i.found_id IS NULL THEN 0 ELSE 1 END AS bit) AS duplicate
-FROM @numbered AS i;
+    CAST(CASE WHEN i.found_id IS NULL THEN 0 ELSE 1 END AS bit) AS duplicate, CAST(NULL AS nvarchar(2048)) AS refused
+FROM @numbered AS i
+UNION ALL
+SELECT n.ordinal, NULL, CAST(0 AS bit), @full
+FROM @jobs AS n
+WHERE n.ordinal >= @refused_from;
 GO

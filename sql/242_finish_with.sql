@@ -5,9 +5,9 @@
 -- requested. The attempt counts as failed. If the job cannot be moved, it becomes dead, and its error says why. Changed
 -- needs take effect whatever the outcome is.
 --
--- Follow-ups are enqueued after the finish, so that a follow-up may have the deduplication key of its job. If a
--- follow-up cannot be enqueued, everything is rolled back with error 58020, including a caller's transaction, as if a
--- sink had failed.
+-- Follow-ups are enqueued after the finish, so that a follow-up may have the deduplication key of its job, and also if
+-- their queue is full (max_depth), so that work in progress ends. If a follow-up cannot be enqueued, everything is
+-- rolled back with error 58020, including a caller's transaction, as if a sink had failed.
 CREATE OR ALTER PROCEDURE [$(schema)].[finish_with]
     @queue      nvarchar(129),
     @worker_id  uniqueidentifier,
@@ -174,7 +174,8 @@ BEGIN
              OR u.needs IS NOT NULL OR u.start_by IS NOT NULL OR u.start_within_ms IS NOT NULL);
 
     BEGIN TRY
-        EXEC [$(schema)].[enqueue_batch] @queue = @next, @jobs = @list, @report = 0, @details = @details;
+        EXEC [$(schema)].[enqueue_batch] @queue = @next, @jobs = @list, @report = 0, @details = @details,
+            @force = 1;
     END TRY
     BEGIN CATCH
         SET @message = CONCAT(ERROR_NUMBER(), N': a follow-up in queue ''', @next, N''' cannot be enqueued, error ',

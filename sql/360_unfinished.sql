@@ -1,5 +1,6 @@
 -- For draining workers: returns whether a queue has unfinished jobs (ready, scheduled, waiting or claimed). With
--- @due_within_ms, jobs that are due later do not count, and neither do jobs that wait behind them. Result: unfinished,
+-- @due_within_ms, jobs that are due later do not count, and neither do jobs that wait behind them. Jobs that wait behind
+-- a dead one (halt_groups) never count. Result: unfinished,
 -- ready, scheduled, claimed, paused, next_due_ms (NULL: nothing scheduled; negative: overdue), waiting.
 --
 -- Costs a few seeks at any depth. Reads one state after the other by NOLOCK, so a job that changes its state meanwhile
@@ -41,9 +42,11 @@ OPTION (MAXDOP 1, KEEPFIXED PLAN);
 SELECT @waiting = 1
 WHERE EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (NOLOCK, INDEX (jobs_waiting))
               WHERE queue_id = @queue_id AND state = 6)
-    -- Jobs that wait behind a job that is due later wait at least as long.
-    AND (@due_within_ms IS NULL OR @ready = 1 OR @scheduled = 1 OR @claimed = 1
-         OR EXISTS (SELECT 1 FROM [$(schema)].[group_events] WITH (NOLOCK) WHERE queue_id = @queue_id))
+    -- Jobs that wait behind a job that is due later wait at least as long, and those behind a dead one (halt_groups)
+    -- until an operator comes. Without these, a job waits only until its group gets the next turn.
+    AND (@ready = 1 OR @scheduled = 1 OR @claimed = 1
+         OR EXISTS (SELECT 1 FROM [$(schema)].[group_events] WITH (NOLOCK) WHERE queue_id = @queue_id)
+         OR EXISTS (SELECT 1 FROM [$(schema)].[groups] WITH (NOLOCK) WHERE queue_id = @queue_id AND in_turn = 0))
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
 SELECT CAST(CASE WHEN @ready = 1 OR @scheduled = 1 OR @claimed = 1 OR @waiting = 1 THEN 1 ELSE 0 END AS bit)

@@ -73,7 +73,7 @@ BEGIN
     END;
 END;
 
--- Dead jobs, then cancelled ones. ended = 1 repeats the index's filter, because a variable hides the state.
+-- Dead jobs, then cancelled ones. A dead job that halts its group (in_turn 0) stays. ended = 1 repeats the index's filter, because a variable hides the state.
 SET @before = DATEADD(SECOND, -@keep_dead_s, @now);
 WHILE @keep_dead_s IS NOT NULL AND @number <= 5
 BEGIN
@@ -83,6 +83,7 @@ BEGIN
     INNER LOOP JOIN [$(schema)].[jobs] AS j
         WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = f.job_id
     WHERE f.queue_id = @queue_id AND f.state = @number AND f.ended = 1 AND f.finished_at <= @before
+        AND ISNULL(j.in_turn, 1) = 1
     ORDER BY f.finished_at, f.job_id
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
     IF @@ROWCOUNT > 0
@@ -93,7 +94,7 @@ BEGIN
         INNER LOOP JOIN [$(schema)].[jobs] AS j
             WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
             ON j.job_id = o.job_id
-        WHERE j.queue_id = @queue_id AND j.state = @number AND j.finished_at <= @before
+        WHERE j.queue_id = @queue_id AND j.state = @number AND j.finished_at <= @before AND ISNULL(j.in_turn, 1) = 1
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
         SET @expired = @expired + @@ROWCOUNT;
         DELETE @old;

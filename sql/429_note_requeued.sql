@@ -22,5 +22,6 @@ IF @@ROWCOUNT > 0
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
 INSERT [$(schema)].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended, job_id)
-SELECT @queue_id, m.group_key, 0, MIN(m.job_id) FROM @members AS m WHERE m.group_key IS NOT NULL GROUP BY m.group_key;
+SELECT @queue_id, m.group_key, SUM(CASE WHEN m.in_turn = 0 THEN 1 ELSE 0 END), MIN(m.job_id) FROM @members AS m
+WHERE m.group_key IS NOT NULL GROUP BY m.group_key;
 GO

@@ -110,8 +110,8 @@ BEGIN
         UPDATE j
         SET state = CASE WHEN j.group_key IS NULL THEN 0 ELSE 6 END, ended = 0, attempt = 0, alone = 0, in_turn = NULL,
             moves = NULL, start_by = NULL, due_at = @now
-        OUTPUT inserted.job_id, deleted.state, inserted.batch_id, inserted.group_key
-        INTO @back (job_id, state, batch_id, group_key)
+        OUTPUT inserted.job_id, deleted.state, deleted.in_turn, inserted.batch_id, inserted.group_key
+        INTO @back (job_id, state, in_turn, batch_id, group_key)
         FROM @dead AS d
         INNER LOOP JOIN [$(schema)].[jobs] AS j
             WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
@@ -147,8 +147,8 @@ BEGIN
                     checkpointed = NULL,  -- the checkpoint belongs to the old payload
                     state = CASE WHEN j.group_key IS NULL THEN 0 ELSE 6 END, ended = 0, attempt = 0, alone = 0,
                         in_turn = NULL, moves = NULL, start_by = NULL, due_at = @now
-                OUTPUT inserted.job_id, deleted.state, inserted.batch_id, inserted.group_key
-                INTO @back (job_id, state, batch_id, group_key)
+                OUTPUT inserted.job_id, deleted.state, deleted.in_turn, inserted.batch_id, inserted.group_key
+                INTO @back (job_id, state, in_turn, batch_id, group_key)
                 FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk))
                 WHERE j.job_id = @id AND j.queue_id = @queue_id AND j.state IN (4, 5)
                 OPTION (MAXDOP 1);
@@ -156,8 +156,8 @@ BEGIN
                 UPDATE j
                 SET state = CASE WHEN j.group_key IS NULL THEN 0 ELSE 6 END, ended = 0, attempt = 0, alone = 0,
                     in_turn = NULL, moves = NULL, start_by = NULL, due_at = @now
-                OUTPUT inserted.job_id, deleted.state, inserted.batch_id, inserted.group_key
-                INTO @back (job_id, state, batch_id, group_key)
+                OUTPUT inserted.job_id, deleted.state, deleted.in_turn, inserted.batch_id, inserted.group_key
+                INTO @back (job_id, state, in_turn, batch_id, group_key)
                 FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk))
                 WHERE j.job_id = @id AND j.queue_id = @queue_id
                     AND (j.state = 4 OR j.state = 5 AND (@job_id IS NOT NULL OR @listed = 1))

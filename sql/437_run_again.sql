@@ -57,7 +57,7 @@ BEGIN
         EXEC [$(schema)].[enqueue] @queue = @queue, @payload = @payload, @text = @text, @priority = @priority,
             @max_attempts = @max_attempts, @dedup_key = @dedup_key, @correlation_id = @correlation_id, @kind = @kind,
             @time_limit_ms = @time_limit_ms, @group_key = @group_key, @needs = @needs,
-            @job_id = @new_id OUTPUT, @duplicate = @duplicate OUTPUT;
+            @force = 1, @job_id = @new_id OUTPUT, @duplicate = @duplicate OUTPUT;
         -- enqueue refuses such names. The header of an earlier time, which is the first one, is replaced.
         IF @headers LIKE N'{"readpast-run-again":"%'
             SET @headers = SUBSTRING(@headers, CHARINDEX(N'"', @headers, 24) + 1, 1500);

@@ -99,6 +99,7 @@ BEGIN TRY
     BEGIN
         DELETE [$(schema)].[duties] WITH (ROWLOCK) WHERE queue_id = @queue_id;
         DELETE [$(schema)].[samples] WITH (ROWLOCK) WHERE queue_id = @queue_id;
+        DELETE [$(schema)].[depths] WITH (ROWLOCK) WHERE queue_id = @queue_id;
         -- rows that were written since the check; no more follow, because the sample is deleted
         DELETE [$(schema)].[history] WITH (ROWLOCK) WHERE queue_id = @queue_id;
         -- also such rows; note_kinds checks for the queue after it has written them

@@ -21,8 +21,8 @@
 --
 -- Result: job_id, state, priority, alone, attempt, fence, enqueued_at, due_at, worker_id, claimed_at, finished_at,
 -- run_us, kind, dedup_key, correlation_id, payload_utf16, payload, payload_text, error, output, output_text,
--- time_limit_ms, headers, batch_id, group_key, payload_bytes, output_bytes, needs, cpu_us, peak_bytes, start_by. Later
--- versions add columns at the end. payload_text and output_text are for tools. They are NULL unless the value is UTF-16, or
+-- time_limit_ms, headers, batch_id, group_key, payload_bytes, output_bytes, needs, cpu_us, peak_bytes, start_by, halts
+-- (1: dead, and its group waits for it). Later versions add columns at the end. payload_text and output_text are for tools. They are NULL unless the value is UTF-16, or
 -- printable ASCII with tabs and line ends, because SQL Server decodes UTF-8 only from 2019 on. @max_bytes is for lists:
 -- it cuts payload and output, whose full lengths are payload_bytes and output_bytes, and leaves out the texts.
 CREATE OR ALTER PROCEDURE [$(schema)].[peek]
@@ -385,18 +385,18 @@ DECLARE @rows TABLE (place int NOT NULL PRIMARY KEY CLUSTERED, job_id bigint NOT
     headers nvarchar(1500) COLLATE Latin1_General_100_BIN2 NULL, batch_id bigint NULL,
     group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL, payload_bytes bigint NULL, output_bytes bigint NULL,
     needs varchar(1000) COLLATE Latin1_General_100_BIN2 NULL, cpu_us bigint NULL, peak_bytes bigint NULL,
-    start_by datetime2(3) NULL);
+    start_by datetime2(3) NULL, halts bit NOT NULL);
 IF @is_archived = 1
     INSERT @rows (place, job_id, state, priority, alone, attempt, fence, enqueued_at, due_at, worker_id, claimed_at,
                   finished_at, run_us, kind, dedup_key, correlation_id, payload_utf16, payload, error, output,
                   time_limit_ms, headers, batch_id, group_key, payload_bytes, output_bytes, needs, cpu_us,
-                  peak_bytes)
+                  peak_bytes, halts)
     SELECT p.place, j.job_id, 'archived', j.priority, 0, j.attempt, j.fence, j.enqueued_at, j.due_at, j.worker_id,
            j.claimed_at, j.finished_at, j.run_us, j.kind, j.dedup_key, j.correlation_id, j.payload_utf16,
            CASE WHEN @max_bytes IS NULL THEN j.payload ELSE SUBSTRING(j.payload, 1, @max_bytes) END, j.error,
            CASE WHEN @max_bytes IS NULL THEN j.output ELSE SUBSTRING(j.output, 1, @max_bytes) END,
            j.time_limit_ms, j.headers, j.batch_id, j.group_key, DATALENGTH(j.payload), DATALENGTH(j.output), j.needs,
-           j.cpu_us, j.peak_bytes
+           j.cpu_us, j.peak_bytes, 0
     FROM @page AS p
     INNER LOOP JOIN [$(schema)].[archive] AS j
         WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (archive_pk (job_id))) ON j.job_id = p.job_id
@@ -406,7 +406,7 @@ ELSE
     INSERT @rows (place, job_id, state, priority, alone, attempt, fence, enqueued_at, due_at, worker_id, claimed_at,
                   finished_at, run_us, kind, dedup_key, correlation_id, payload_utf16, payload, error, output,
                   time_limit_ms, headers, batch_id, group_key, payload_bytes, output_bytes, needs, cpu_us,
-                  peak_bytes, start_by)
+                  peak_bytes, start_by, halts)
     SELECT p.place, j.job_id,
            CASE j.state WHEN 0 THEN 'ready' WHEN 1 THEN 'scheduled' WHEN 2 THEN 'claimed' WHEN 3 THEN 'done'
                WHEN 4 THEN 'dead' WHEN 5 THEN 'cancelled' ELSE 'waiting' END,
@@ -415,7 +415,7 @@ ELSE
            CASE WHEN @max_bytes IS NULL THEN j.payload ELSE SUBSTRING(j.payload, 1, @max_bytes) END, j.error,
            CASE WHEN @max_bytes IS NULL THEN j.output ELSE SUBSTRING(j.output, 1, @max_bytes) END,
            j.time_limit_ms, j.headers, j.batch_id, j.group_key, DATALENGTH(j.payload), DATALENGTH(j.output), j.needs,
-           j.cpu_us, j.peak_bytes, j.start_by
+           j.cpu_us, j.peak_bytes, j.start_by, CASE WHEN j.state = 4 AND j.in_turn = 0 THEN 1 ELSE 0 END
     FROM @page AS p
     INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
         ON j.job_id = p.job_id
@@ -436,7 +436,7 @@ SELECT r.job_id, r.state, r.priority, r.alone, r.attempt, r.fence, r.enqueued_at
             WHEN CAST(CAST(r.output AS varchar(max)) AS nvarchar(max)) COLLATE Latin1_General_100_BIN2
                 NOT LIKE @not_text THEN CAST(CAST(r.output AS varchar(max)) AS nvarchar(max)) END AS output_text,
        r.time_limit_ms, r.headers, r.batch_id, r.group_key, r.payload_bytes, r.output_bytes, r.needs, r.cpu_us,
-       r.peak_bytes, r.start_by
+       r.peak_bytes, r.start_by, r.halts
 FROM @rows AS r
 ORDER BY r.place
 OPTION (MAXDOP 1);

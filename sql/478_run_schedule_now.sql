@@ -33,7 +33,7 @@ END;
 EXEC [$(schema)].[enqueue] @queue = @queue, @payload = @payload, @text = @text, @priority = @priority,
     @max_attempts = @max_attempts, @dedup_key = @dedup_key, @correlation_id = @correlation_id, @kind = @kind,
     @time_limit_ms = @time_limit_ms, @headers = @headers, @group_key = @group_key, @needs = @needs,
-    @start_within_ms = @start_within_ms,
+    @start_within_ms = @start_within_ms, @force = 1,
     @job_id = @job_id OUTPUT, @duplicate = @duplicate OUTPUT;
 
 SELECT @job_id AS job_id, @duplicate AS duplicate;

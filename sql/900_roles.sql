@@ -94,6 +94,7 @@ GRANT EXECUTE ON OBJECT::[$(schema)].[requeue] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[cancel] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[promote_now] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[run_again] TO [$(schema)_operator];
+GRANT EXECUTE ON OBJECT::[$(schema)].[skip] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[set_priority] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[outcomes] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[purge] TO [$(schema)_operator];

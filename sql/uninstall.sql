@@ -28,7 +28,7 @@ DROP PROCEDURE IF EXISTS [$(schema)].[list_audit], [$(schema)].[end_audit], [$(s
     [$(schema)].[pause_schedule], [$(schema)].[delete_schedule], [$(schema)].[set_schedule], [$(schema)].[schema_info],
     [$(schema)].[list_errors], [$(schema)].[find_job], [$(schema)].[progress_of], [$(schema)].[peek_attempts],
     [$(schema)].[peek], [$(schema)].[delete_queue], [$(schema)].[delete_empty_queue], [$(schema)].[purge],
-    [$(schema)].[set_priority], [$(schema)].[run_again], [$(schema)].[promote_now], [$(schema)].[outcomes], [$(schema)].[cancel],
+    [$(schema)].[set_priority], [$(schema)].[skip], [$(schema)].[run_again], [$(schema)].[promote_now], [$(schema)].[outcomes], [$(schema)].[cancel],
     [$(schema)].[requeue], [$(schema)].[note_requeued], [$(schema)].[resume], [$(schema)].[pause],
     [$(schema)].[backlog], [$(schema)].[list_kinds], [$(schema)].[list_history], [$(schema)].[list_workers],
     [$(schema)].[stats], [$(schema)].[fail_schedule], [$(schema)].[fire_schedule], [$(schema)].[due_schedules],
@@ -43,7 +43,8 @@ DROP PROCEDURE IF EXISTS [$(schema)].[list_audit], [$(schema)].[end_audit], [$(s
     [$(schema)].[note_attempts], [$(schema)].[note_refused], [$(schema)].[cancel_expired], [$(schema)].[sweep], [$(schema)].[lower_marks],
     [$(schema)].[widen_gap], [$(schema)].[next_priority], [$(schema)].[enqueue_batch], [$(schema)].[advance_groups],
     [$(schema)].[note_ends], [$(schema)].[lock_groups], [$(schema)].[end_batch], [$(schema)].[lock_batch],
-    [$(schema)].[link_queue], [$(schema)].[enqueue], [$(schema)].[latest_start], [$(schema)].[check_job], [$(schema)].[create_queue],
+    [$(schema)].[link_queue], [$(schema)].[enqueue], [$(schema)].[room],
+    [$(schema)].[latest_start], [$(schema)].[check_job], [$(schema)].[create_queue],
     [$(schema)].[check_needs], [$(schema)].[check_text], [$(schema)].[raise], [$(schema)].[mend_text],
     [$(schema)].[refuse], [$(schema)].[unknown_queue];
 DROP TYPE IF EXISTS [$(schema)].[kind_list];
@@ -63,7 +64,7 @@ DROP TABLE IF EXISTS [$(schema)].[refused_rows], [$(schema)].[adoption], [$(sche
     [$(schema)].[kind_history], [$(schema)].[history], [$(schema)].[claim_rates], [$(schema)].[claim_places],
     [$(schema)].[linked_queues], [$(schema)].[group_events], [$(schema)].[groups], [$(schema)].[batch_counts],
     [$(schema)].[batch_additions], [$(schema)].[batches], [$(schema)].[schedules], [$(schema)].[progress],
-    [$(schema)].[cancellations], [$(schema)].[attempts], [$(schema)].[marks], [$(schema)].[duties],
+    [$(schema)].[cancellations], [$(schema)].[attempts], [$(schema)].[marks], [$(schema)].[depths], [$(schema)].[duties],
     [$(schema)].[samples], [$(schema)].[workers], [$(schema)].[archive], [$(schema)].[jobs];
 DROP SEQUENCE IF EXISTS [$(schema)].[job_ids];
 DROP TABLE IF EXISTS [$(schema)].[queues], [$(schema)].[schema_version];

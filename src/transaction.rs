@@ -210,7 +210,8 @@ where
 ///
 /// # Errors
 ///
-/// [`Error::InvalidJob`] before anything is sent; [`Error::UnknownQueue`], [`Error::NotInstalled`],
+/// [`Error::InvalidJob`] before anything is sent; [`Error::QueueFull`], or [`Error::EnqueuedInPart`] if the queue has
+/// room for the first jobs, which leave the transaction open; [`Error::UnknownQueue`], [`Error::NotInstalled`],
 /// [`Error::PermissionDenied`] and SQL Server's other errors. After [`Error::ConnectionLost`], [`Error::Protocol`] or
 /// [`Error::UnreadableText`], drop the client.
 ///
@@ -231,12 +232,17 @@ where
     let lists = Lists::of(schema);
     let mut enqueued = Vec::with_capacity(jobs.len());
     for chunk in chunks(jobs) {
-        if let [job] = chunk {
-            let result = run(client, schema, enqueue_command(schema, queue, job)?).await?;
-            enqueued.push(read_enqueued(&result)?);
+        let answer = if let [job] = chunk {
+            let answer = run(client, schema, enqueue_command(schema, queue, job)?).await;
+            answer.and_then(|answer| Ok(vec![read_enqueued(&answer)?]))
         } else {
-            let result = run(client, schema, batch_command(schema, queue, &lists, chunk, None)?).await?;
-            enqueued.extend(in_order(into_rows(ENQUEUE_BATCH, result), chunk.len())?);
+            let answer = run(client, schema, batch_command(schema, queue, &lists, chunk, None)?).await;
+            answer.and_then(|answer| in_order(into_rows(ENQUEUE_BATCH, answer), chunk.len()))
+        };
+        match answer {
+            Ok(answers) => enqueued.extend(answers),
+            Err(full @ (Error::QueueFull { .. } | Error::EnqueuedInPart { .. })) => return Err(full.after(enqueued)),
+            Err(error) => return Err(error),
         }
     }
     Ok(enqueued)

@@ -103,7 +103,7 @@ const BATCH_CALLS: [(&str, &str); 12] = [
 
 /// What an operator may leave open in a transaction: each procedure that the role may run and that changes anything, on
 /// jobs -2 and -5 and on a schedule, with whether it refuses to be part of one.
-const OPERATOR_CALLS: [(&str, &str, bool); 22] = [
+const OPERATOR_CALLS: [(&str, &str, bool); 23] = [
     ("create_queue", "EXEC [$(schema)].[create_queue] @queue = N'work', @max_attempts = 7", true),
     ("delete_queue", "EXEC [$(schema)].[delete_queue] @queue = N'work', @with_jobs = 1", true),
     ("pause", "EXEC [$(schema)].[pause] @queue = N'work'", true),
@@ -121,6 +121,7 @@ const OPERATOR_CALLS: [(&str, &str, bool); 22] = [
     ("requeue", "EXEC [$(schema)].[requeue] @queue = N'work'", false),
     ("cancel", "EXEC [$(schema)].[cancel] @queue = N'work', @job_id = -2", false),
     ("promote_now", "EXEC [$(schema)].[promote_now] @queue = N'work', @job_id = -2", false),
+    ("skip", "EXEC [$(schema)].[skip] @queue = N'work', @job_id = -2", false),
     ("run_again", "EXEC [$(schema)].[run_again] @queue = N'work', @job_id = -2", false),
     (
         "set_priority",
@@ -500,8 +501,8 @@ fn who_changes_a_list_of_jobs_locks_them_in_order_first() {
                 assert!(statement.contains("ORDER BY"), "{name} locks a list in no order:{statement}");
                 is_locked = true;
             }
-            // Nobody else knows the jobs that enqueue_batch takes back.
-            if waits(statement, true) && name != "220_enqueue_batch.sql" {
+            // Nobody else knows the jobs that enqueue_batch takes back, and note_ends changes what its caller has locked.
+            if waits(statement, true) && !["218_note_ends.sql", "220_enqueue_batch.sql"].contains(&name.as_str()) {
                 assert!(is_locked, "{name} changes a list that it has not locked in order:{statement}");
             }
         }

@@ -1360,6 +1360,7 @@ async fn peek_shows_everything_about_a_job() {
         "cpu_us",
         "peak_bytes",
         "start_by",
+        "halts",
     ];
     assert_eq!(columns, expected);
     assert_eq!(

@@ -116,6 +116,29 @@ async fn jobs_that_come_while_calls_are_under_way_are_sent_together() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn where_there_is_room_for_some_the_others_are_refused() {
+    const ROOM: u32 = 10;
+    let held = Held::new("some", QueueOptions::default().max_depth(ROOM)).await;
+    let stuck = held.hold().await;
+    let jobs: Vec<NewJob> = (0..CALLERS).map(|_| NewJob::text("x")).collect();
+    let callers: Vec<_> = jobs.iter().map(|job| handed_in(&held.fixture.queue, job)).collect();
+    held.release(0);
+    let mut added = 0;
+    for caller in callers {
+        match caller.await {
+            Ok(_) => added += 1,
+            Err(error) => assert!(matches!(error, Error::QueueFull { .. }), "{error}"),
+        }
+    }
+    assert_eq!(held.arrived.load(Ordering::Acquire), AT_ONCE, "no job was sent alone");
+    held.release(1);
+    added += ended(stuck).await.iter().filter(|result| result.is_ok()).count();
+    assert!((ROOM as usize..=ROOM as usize + AT_ONCE).contains(&added), "{added}");
+    assert_eq!(held.fixture.job_counts().await.ready, added as i64);
+    held.fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn while_all_calls_are_stuck_the_others_are_sent_alone() {
     let held = Held::new("stuck", QueueOptions::default()).await;
     let stuck = held.hold().await;

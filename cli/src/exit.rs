@@ -183,7 +183,7 @@ pub fn code_of(error: &Error) -> Exit {
         | Error::Refused { .. }
         | Error::Json { .. } => Exit::Usage,
         Error::UnknownQueue { .. } => Exit::NotFound,
-        Error::BatchNotOpen { .. } | Error::QueueInUse { .. } => Exit::Refused,
+        Error::BatchNotOpen { .. } | Error::QueueInUse { .. } | Error::QueueFull { .. } => Exit::Refused,
         Error::PermissionDenied { .. } => Exit::PermissionDenied,
         Error::Connect { .. }
         | Error::Tls { .. }
@@ -221,6 +221,9 @@ fn hint(error: &Error) -> Option<&'static str> {
         Error::UnknownQueue { .. } => {
             Some("run `readpast queues` to list the queues, or `readpast queue create` to create one")
         }
+        Error::QueueFull { .. } => {
+            Some("pass --wait to wait for room, or raise the limit: `readpast queue set --max-depth`")
+        }
         Error::QueueInUse { message, .. } if message.contains("jobs") => {
             Some("`readpast queue show` shows how many; pass --with-jobs to delete them, too")
         }
@@ -239,7 +242,7 @@ fn what_is_wrong(error: &Error) -> String {
     message.split("; ").next().unwrap_or_default().trim_end_matches('.').to_owned()
 }
 
-fn library_error(error: &anyhow::Error) -> Option<&Error> {
+pub fn library_error(error: &anyhow::Error) -> Option<&Error> {
     error.chain().find_map(|cause| match cause.downcast_ref() {
         Some(readpast_adopt::Error::Readpast(error)) => Some(error),
         _ => cause.downcast_ref::<Error>(),

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use readpast::admin::{JobChange, JobFilter, JobState};
-use readpast::{Handlers, JobError, NewJob, Queue, Worker};
+use readpast::admin::{JobChange, JobFilter, JobState, QueueOptions};
+use readpast::{BoxError, Context, Handlers, Job, JobError, NewJob, Queue, Worker};
 use serde_json::json;
 
 use crate::support::{Fixture, Run, until};
@@ -276,4 +276,21 @@ async fn many_jobs(name: &str, count: u64) {
         };
         assert_eq!(left, expected, "{arguments:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_job_that_halts_its_group_is_skipped() {
+    let fixture = Fixture::with("skip", QueueOptions::default().halt_groups(true)).await;
+    let queue = fixture.queue("work").await;
+    let jobs = ["1", "2"].map(|text| NewJob::text(text).group_key("g"));
+    let first = queue.enqueue_many(&jobs).await.unwrap()[0].job_id.to_string();
+    let fails =
+        Handlers::any(|_: &Job, _: &Context| -> Result<(), BoxError> { Err(JobError::dead("it fails").into()) });
+    let worker = Worker::builder(&queue, fails).start().await.unwrap();
+    assert_eq!(worker.drain().await.unwrap().stats.dead, 1);
+    assert_eq!(in_state(&queue, JobState::Waiting).await, ["2"]);
+    assert_eq!(fixture.run(&["job", &first, "--json"]).json()[0]["halts_group"], true);
+    assert_eq!(changed(fixture.run(&["skip", "work", &first, "--yes", "--json"])), (1, 1));
+    assert_eq!(changed(fixture.run(&["skip", "work", "--all", "--yes", "--json"])), (0, 1));
+    assert_eq!(in_state(&queue, JobState::Ready).await, ["2"]);
 }

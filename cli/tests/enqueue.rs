@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::SystemTime;
 
-use readpast::admin::{JobFilter, JobRow, JobState};
+use readpast::admin::{JobChange, JobFilter, JobRow, JobState, QueueOptions};
 use readpast::{BatchId, Needs, NewBatch, NewJob, Queue};
 use serde_json::json;
 use tokio::sync::Mutex;
@@ -428,4 +428,54 @@ async fn the_needs_of_a_line_are_laid_over_those_of_the_options_and_shown_in_wor
         listed.contains("1 gpu, 4 threads\n") && listed.contains("2 gpu, 1 GiB of memory, 4 threads\n"),
         "{listed}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_queue_refuses_jobs_and_an_enqueue_that_waits_adds_them_all() {
+    let fixture = Fixture::with("full", QueueOptions::default().max_depth(2)).await;
+    let queue = fixture.queue("work").await;
+    fixture.run(&["enqueue", "work", "1"]).ok();
+    // Otherwise the next one may use a count that is some milliseconds old.
+    let count_again = "UPDATE [$(schema)].[depths] SET begun_at = '00010101'";
+    fixture.sql(count_again).await;
+    let message = fixture.run_with_input(&["enqueue", "work"], b"2\n3\n4\n").failed(4);
+    assert!(message.contains("the jobs of lines 1 to 3 except the first 1 were not enqueued: "), "{message}");
+    assert!(message.contains("queue 'work' is full: its max_depth is 2"), "{message}");
+    fixture.sql(count_again).await;
+    let message = fixture.run(&["enqueue", "work", "3"]).failed(4);
+    assert!(message.contains("--wait"), "{message}");
+
+    let state = temporary_folder("full").join("state");
+    let state = state.to_str().unwrap();
+    let waiting: [(&[&str], &[u8], &[&str]); 3] = [
+        (&["enqueue", "work", "5", "--wait"], b"", &["5"]),
+        (&["enqueue", "work", "--wait"], b"6\n7\n8\n", &["6", "7", "8"]),
+        (&["enqueue", "work", "--wait", "--resume", state], b"9\n10\n", &["9", "10"]),
+    ];
+    for (arguments, lines, expected) in waiting {
+        queue.admin().change(&JobChange::Purge, JobState::Ready).await.unwrap();
+        fixture.sql(count_again).await;
+        queue.enqueue_many(&["a", "b"].map(|text| NewJob::text(text).kind("before"))).await.unwrap();
+        fixture.sql(count_again).await;
+        let (mut child, mut input) = started(&mut fixture.command(arguments));
+        input.write_all(lines).unwrap();
+        drop(input);
+        let counted = format!("SELECT 1 FROM [{}].[depths] WHERE begun_at > '20000101'", fixture.schema);
+        until("it has found the queue full", async || {
+            let mut client = fixture.client().await;
+            client.simple_query(counted.as_str()).await.unwrap().into_row().await.unwrap().is_some()
+        })
+        .await;
+        let mut added = Vec::new();
+        while added.len() < expected.len() {
+            let seen = all(&queue).await;
+            let new = seen.iter().filter(|job| job.kind.is_none());
+            added.extend(new.map(|job| job.payload_text().unwrap().into_owned()));
+            let seen: Vec<_> = seen.iter().map(|job| job.job_id).collect();
+            queue.admin().change(&JobChange::Purge, seen).await.unwrap();
+            fixture.sql(count_again).await;
+        }
+        assert_eq!(added, expected);
+        assert!(child.wait().unwrap().success());
+    }
 }

@@ -47,7 +47,7 @@ async fn the_json_of_each_command_has_the_documented_fields() {
         ("wait", &["wait", &dead]),
         ("drain", &["drain", "empty"]),
         ("requeue, cancel, purge, priority: --dry-run", &["purge", "work", &dead, "--dry-run"]),
-        ("requeue, cancel, purge, priority, promote, rerun", &["priority", "work", &late, "--to", "1", "--yes"]),
+        ("requeue, cancel, purge, priority, promote, rerun, skip", &["priority", "work", &late, "--to", "1", "--yes"]),
         ("queues; queue create, set, show", &["queues"]),
         ("queue pause, resume", &["queue", "resume", "work"]),
         ("workers", &["workers", "--lost"]),

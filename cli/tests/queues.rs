@@ -30,10 +30,26 @@ async fn a_queue_is_created_changed_and_shown() {
     snapshot("queue_create", &fixture.run(&created).ok());
     let message = fixture.run(&created).failed(4);
     assert!(message.contains("queue 'mail' already exists"), "{message}");
-    let changed = ["queue", "set", "mail", "--rate", "none", "--keep-done", "forever", "--group-limit", "4", "--json"];
+    let changed = [
+        "queue",
+        "set",
+        "mail",
+        "--rate",
+        "none",
+        "--keep-done",
+        "forever",
+        "--group-limit",
+        "4",
+        "--max-depth",
+        "1000",
+        "--halt-groups",
+        "true",
+        "--json",
+    ];
     let shown = fixture.run(&changed).json().remove(0);
     assert_eq!((&shown["rate"], &shown["keep_done_s"], &shown["max_running"]), (&json!(null), &json!(null), &json!(8)));
     assert_eq!((&shown["group_limit"], &shown["claim_order"]), (&json!(4), &json!("lifo")), "what is not named stays");
+    assert_eq!((&shown["max_depth"], &shown["halt_groups"]), (&json!(1000), &json!(true)));
     snapshot("queues", &fixture.run(&["queues"]).ok());
     let message = fixture.run(&["queue", "set", "male", "--max-attempts", "3"]).failed(3);
     assert!(message.contains("there is no queue 'male'; did you mean 'mail'?"), "{message}");

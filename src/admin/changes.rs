@@ -162,6 +162,7 @@ impl Admin<'_> {
                 let added = session.run_jobs_again(queue, jobs).await?.iter().filter(|added| !added.duplicate).count();
                 Ok(self.made_ready(added as u32))
             }
+            (JobChange::Skip, _) => Ok(self.made_ready(session.skip(queue, jobs).await?)),
             (JobChange::Purge, Some(state)) => Ok(session.purge_listed(queue, state, jobs).await?.into()),
             (JobChange::Purge, None) => {
                 let mut total = Changed::default();

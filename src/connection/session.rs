@@ -259,6 +259,11 @@ impl Session {
         }
     }
 
+    /// Counts an error that the rows of a successful call report.
+    pub(crate) fn note_error(&self, call: &str, error: &Error) {
+        self.connector.metrics().failed(call, error);
+    }
+
     fn put_back(&mut self, connection: Connection) {
         self.idle = Some(Idle { connection, answered_at: self.connector.idle.now() });
         self.is_broken = false;

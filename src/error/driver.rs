@@ -65,6 +65,7 @@ impl Error {
             58020 => of_sink(message),
             58021 => Error::BatchNotOpen { message },
             58022 => Error::QueueInUse { message },
+            58023 => Error::QueueFull { message },
             2812 | 208 | 2715 => Error::NotInstalled { number: Some(number), schema: schema.to_string(), message },
             229 | 230 | 262 | 297 | 300 => {
                 Error::PermissionDenied { number, remedy: remedy::for_permission(&message, schema), message }

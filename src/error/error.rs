@@ -266,6 +266,15 @@ pub enum Error {
         message: String,
     },
 
+    /// The queue is full ([`QueueOptions::max_depth`](crate::admin::QueueOptions::max_depth), 58023). The job was not
+    /// added. A caller's transaction is still usable, unless it has set XACT_ABORT ON. Enqueue it again when the workers have finished others.
+    #[error("{message}")]
+    #[non_exhaustive]
+    QueueFull {
+        /// Names the queue and its limit.
+        message: String,
+    },
+
     /// SQL Server did not respond to an enqueue, or ended the session, or the tokio runtime that had sent the job for
     /// several callers has stopped. Either all of the jobs are in the queue, or none of them. Enqueue them again only if running them twice does no harm.
     ///
@@ -282,15 +291,16 @@ pub enum Error {
         cause: Box<Error>,
     },
 
-    /// Some chunks of an [`enqueue_many`](crate::queue::Queue::enqueue_many) were committed before one failed. The
-    /// later jobs are not in the queue, unless `cause` is an [`Error::EnqueueInDoubt`]: then the next `jobs` jobs may
+    /// The first jobs of an [`enqueue_many`](crate::queue::Queue::enqueue_many) were committed before a chunk failed or
+    /// the queue was full, or those of an [`enqueue_in`](crate::transaction::enqueue_in) were added to the transaction
+    /// before the queue was full. The later jobs are not in the queue, unless `cause` is an [`Error::EnqueueInDoubt`]: then the next `jobs` jobs may
     /// be in the queue.
     #[error("{} enqueued, then: {cause}", jobs_were(enqueued.len()))]
     #[non_exhaustive]
     EnqueuedInPart {
         /// The jobs that are certainly in the queue, in the caller's order.
         enqueued: Vec<Enqueued>,
-        /// The error of the next chunk.
+        /// The error of the next job or chunk.
         cause: Box<Error>,
     },
 

@@ -1,6 +1,8 @@
 //! Classifies errors: whether they are transient, whether the call may have taken effect, and whether a job is to
 //! blame.
 
+use crate::id::Enqueued;
+
 use super::error::{Error, TOO_MUCH};
 use super::transient;
 
@@ -13,6 +15,8 @@ impl Error {
     /// refused connection, a failover, a busy server. Others need an operator, who makes space on a full disk or in a
     /// full log, or brings the database back. A [`Worker`](crate::worker::Worker) waits in these cases, and stops after
     /// any other error.
+    ///
+    /// [`QueueFull`](Error::QueueFull) is not transient, because it may last as long as no worker runs.
     ///
     /// [`EnqueueInDoubt`](Error::EnqueueInDoubt) and [`EnqueuedInPart`](Error::EnqueuedInPart) are not transient,
     /// because the same call might enqueue jobs a second time. Their `cause` may be transient.
@@ -65,6 +69,7 @@ impl Error {
             | Error::Refused { .. }
             | Error::BatchNotOpen { .. }
             | Error::QueueInUse { .. }
+            | Error::QueueFull { .. }
             | Error::NotInstalled { .. } => true,
             _ => false,
         }
@@ -77,6 +82,18 @@ impl Error {
             Error::UnreadableText { .. } => true,
             Error::ResultRefused { number, .. } => !self.is_transient() && !BROKEN_SINK.contains(number),
             _ => false,
+        }
+    }
+
+    /// The error of an enqueue whose first jobs were committed by earlier calls.
+    pub(crate) fn after(self, mut enqueued: Vec<Enqueued>) -> Error {
+        match self {
+            Error::EnqueuedInPart { enqueued: more, cause } => {
+                enqueued.extend(more);
+                Error::EnqueuedInPart { enqueued, cause }
+            }
+            error if enqueued.is_empty() => error,
+            error => Error::EnqueuedInPart { enqueued, cause: Box::new(error) },
         }
     }
 
@@ -96,6 +113,7 @@ impl Error {
             Error::ResultRefused { .. } => Some(58020),
             Error::BatchNotOpen { .. } => Some(58021),
             Error::QueueInUse { .. } => Some(58022),
+            Error::QueueFull { .. } => Some(58023),
             Error::EnqueueInDoubt { cause, .. } | Error::EnqueuedInPart { cause, .. } => cause.sql_number(),
             _ => None,
         }

@@ -33,7 +33,7 @@ pub(crate) const LIMITS: [&str; 7] = ["idle", "claim", "busy", "finish", "queue_
 
 /// The values of `procedure`: the procedures of the schema, `install` and `uninstall` for the scripts, and `connect`
 /// for opening a connection.
-pub(crate) const PROCEDURES: [&str; 63] = [
+pub(crate) const PROCEDURES: [&str; 64] = [
     "connect",
     "install",
     "uninstall",
@@ -76,6 +76,7 @@ pub(crate) const PROCEDURES: [&str; 63] = [
     "cancel",
     "promote_now",
     "run_again",
+    "skip",
     "set_priority",
     "purge",
     "peek",
@@ -100,7 +101,7 @@ pub(crate) const PROCEDURES: [&str; 63] = [
 ];
 
 /// The values of `error`: SQL Server's numbers with a meaning here, and words for errors that SQL Server did not send.
-pub(crate) const ERRORS: [&str; 76] = [
+pub(crate) const ERRORS: [&str; 77] = [
     "connect",
     "connection_lost",
     "credentials",
@@ -177,4 +178,5 @@ pub(crate) const ERRORS: [&str; 76] = [
     "58003",
     "58020",
     "58021",
+    "58023",
 ];

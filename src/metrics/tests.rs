@@ -161,7 +161,7 @@ fn names_follow_the_rules_of_prometheus() {
 }
 
 /// Procedures that the library does not call, such as those for other scripts or, `backlog`, for an autoscaler.
-const INTERNAL_PROCEDURES: [&str; 34] = [
+const INTERNAL_PROCEDURES: [&str; 35] = [
     "backlog",
     "unknown_queue",
     "refuse",
@@ -171,6 +171,7 @@ const INTERNAL_PROCEDURES: [&str; 34] = [
     "check_needs",
     "check_job",
     "latest_start",
+    "room",
     "next_priority",
     "widen_gap",
     "lower_marks",

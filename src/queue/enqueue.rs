@@ -50,6 +50,7 @@ impl Queue {
     ///
     /// - [`Error::InvalidJob`], before anything is sent
     /// - [`Error::NoFreeConnection`], and the errors of [`connect`](Queue::connect), if there was no connection to use
+    /// - [`Error::QueueFull`] if the queue has as many unfinished jobs as it takes
     /// - [`Error::BatchNotOpen`] if the batch is sealed or does not exist
     /// - [`Error::Refused`] for a job with a group or a batch if the queue delivers at most once
     /// - [`Error::UnknownQueue`], [`Error::NotInstalled`], [`Error::PermissionDenied`] and SQL Server's other errors
@@ -67,7 +68,7 @@ impl Queue {
     /// order.
     ///
     /// **Each chunk is a transaction of its own.** For all or nothing, use
-    /// [`enqueue_in`](crate::transaction::enqueue_in). Each chunk has the time and the retries of a job in
+    /// [`enqueue_in`](crate::transaction::enqueue_in), and roll back after an error. Each chunk has the time and the retries of a job in
     /// [`enqueue`](Queue::enqueue). If SQL Server did not answer, a chunk is sent again only if all its jobs have
     /// deduplication keys. For an import that can be run again without keys, use [`enqueue_part`](Queue::enqueue_part).
     ///
@@ -92,7 +93,8 @@ impl Queue {
     /// # Errors
     ///
     /// [`Error::InvalidJob`] before anything is sent. If the first chunk fails, same as [`enqueue`](Queue::enqueue). If
-    /// a later chunk fails, [`Error::EnqueuedInPart`], which lists the jobs of the chunks before it.
+    /// a later chunk fails, or the queue has room for some of the jobs, [`Error::EnqueuedInPart`], which lists the first
+    /// ones, which are in the queue.
     ///
     /// # Cancel safety
     ///
@@ -103,10 +105,7 @@ impl Queue {
         for chunk in chunks(jobs) {
             match self.enqueue_chunk(chunk, EnqueueTries::within(self.command_timeout())).await {
                 Ok(answers) => enqueued.extend(answers),
-                Err(error) if enqueued.is_empty() => return Err(error),
-                Err(error) => {
-                    return Err(Error::EnqueuedInPart { enqueued, cause: Box::new(error) });
-                }
+                Err(error) => return Err(error.after(enqueued)),
             }
         }
         Ok(enqueued)
@@ -115,14 +114,16 @@ impl Queue {
     /// Enqueues one chunk of jobs, which is no part of a batch.
     pub(super) async fn enqueue_chunk(&self, jobs: &[NewJob], tries: EnqueueTries) -> Result<Vec<Enqueued>, Error> {
         let started_at = Instant::now();
-        let enqueued = self.enqueue_with_retries(jobs, None, tries).await?.unwrap_or_default();
-        self.note_enqueued(jobs, &enqueued, started_at);
-        Ok(enqueued)
+        let answer = self.enqueue_with_retries(jobs, None, tries).await.map(Option::unwrap_or_default);
+        self.note_enqueued(jobs, &answer, started_at);
+        answer
     }
 
-    fn note_enqueued(&self, jobs: &[NewJob], enqueued: &[Enqueued], started_at: Instant) {
-        self.connector.metrics().enqueued(enqueued, started_at.elapsed());
-        self.wake_workers_for(jobs);
+    fn note_enqueued(&self, jobs: &[NewJob], answer: &Result<Vec<Enqueued>, Error>, started_at: Instant) {
+        if let Ok(enqueued) | Err(Error::EnqueuedInPart { enqueued, .. }) = answer {
+            self.connector.metrics().enqueued(enqueued, started_at.elapsed());
+            self.wake_workers_for(&jobs[..enqueued.len()]);
+        }
     }
 
     /// Enqueues a numbered part of a batch, once: for an import that can be run again after any failure. All jobs of
@@ -156,7 +157,8 @@ impl Queue {
     /// # Errors
     ///
     /// Same as [`enqueue`](Queue::enqueue). Also [`Error::InvalidJob`], before anything is sent, if the jobs are too
-    /// many or too large for a part, or belong to another batch. After [`Error::EnqueueInDoubt`], calling it again with
+    /// many or too large for a part, or belong to another batch. A part is refused by a full queue
+    /// ([`Error::QueueFull`]) as a whole. After [`Error::EnqueueInDoubt`], calling it again with
     /// the same part adds no job twice.
     ///
     /// # Cancel safety
@@ -242,9 +244,9 @@ impl Queue {
         time_left: Duration,
     ) -> Result<Vec<Enqueued>, Error> {
         let started_at = Instant::now();
-        let enqueued = self.send_jobs(session, jobs, None, time_left).await?.unwrap_or_default();
-        self.note_enqueued(jobs, &enqueued, started_at);
-        Ok(enqueued)
+        let answer = self.send_jobs(session, jobs, None, time_left).await.map(Option::unwrap_or_default);
+        self.note_enqueued(jobs, &answer, started_at);
+        answer
     }
 
     async fn send_jobs(

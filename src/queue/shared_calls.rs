@@ -226,11 +226,14 @@ async fn enqueue_together(leader: Leader, under_way: UnderWay) {
     let (jobs, callers): (Vec<_>, Vec<_>) = waiting.into_iter().map(|waiting| (waiting.job, waiting.caller)).unzip();
     // None of them has waited for longer than that, so all get their answer in time.
     let time_left = deadline.saturating_duration_since(Instant::now() + LONGEST_WAIT);
-    let answers = match queue.enqueue_once(session, &jobs, time_left).await {
-        Ok(enqueued) => enqueued.into_iter().map(|enqueued| Answer::Ended(Ok(enqueued))).collect(),
-        Err(error) => callers.iter().map(|_| answer_of(&error)).collect::<Vec<_>>(),
+    let (enqueued, error) = match queue.enqueue_once(session, &jobs, time_left).await {
+        Ok(enqueued) => (enqueued, None),
+        Err(Error::EnqueuedInPart { enqueued, cause }) => (enqueued, Some(*cause)),
+        Err(error) => (Vec::new(), Some(error)),
     };
-    for (caller, answer) in callers.into_iter().zip(answers) {
+    let enqueued = enqueued.into_iter().map(|enqueued| Answer::Ended(Ok(enqueued)));
+    let others = error.iter().flat_map(|error| std::iter::repeat_with(|| answer_of(error)));
+    for (caller, answer) in callers.into_iter().zip(enqueued.chain(others)) {
         // A caller that was dropped no longer listens.
         let _ = caller.send(answer);
     }
@@ -247,6 +250,7 @@ fn with_trace_context(job: &NewJob) -> NewJob {
 fn answer_of(error: &Error) -> Answer {
     match error {
         Error::EnqueueInDoubt { cause, .. } => Answer::Ended(Err(in_doubt(cause))),
+        Error::QueueFull { .. } => Answer::Ended(Err(error.clone())),
         _ => Answer::NothingAdded,
     }
 }

@@ -162,10 +162,10 @@ GO
 IF EXISTS (SELECT 1 FROM [simple_queue].[adoption] WHERE queue <> @queue)
     THROW 58003, N'this schema adopts dbo.SimpleQueue, and has only that queue', 1;
 IF @completion <> 'delete' OR @delivery <> 'at_least_once' OR @claim_order <> 'fifo' OR @keep_done_s > 0
-    OR @group_limit > 1 OR @retry_passes = 1 OR @dead_queue <> N''
+    OR @group_limit > 1 OR @retry_passes = 1 OR @halt_groups = 1 OR @dead_queue <> N''
     THROW 58003, N'the queue is the table dbo.SimpleQueue: its mapping has these settings, and it has no groups', 1;
-IF @max_running > 0 OR @rate_jobs > 0
-    THROW 58003, N'the queue is the table dbo.SimpleQueue, which cannot have max_running or rate_jobs', 1;
+IF @max_running > 0 OR @rate_jobs > 0 OR @max_depth > 0
+    THROW 58003, N'the queue is the table dbo.SimpleQueue, which cannot have max_running, rate_jobs or max_depth', 1;
 -- 210_enqueue.sql
 THROW 58003, N'the queue is the table dbo.SimpleQueue; insert a row there to enqueue a job', 1;
 -- 218_note_ends.sql
@@ -182,14 +182,10 @@ SAVE TRANSACTION their_rows;
 BEGIN TRY
     UPDATE t
     SET [Errors] = j.error
-    FROM @members AS m
-    INNER LOOP JOIN [simple_queue].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = m.job_id
     INNER LOOP JOIN [dbo].[SimpleQueue] AS t WITH (ROWLOCK, FORCESEEK) ON t.[Id] = j.[their_Id]
     WHERE m.state = 1 AND j.state IN (0, 1)
     UPDATE t
     SET [Errors] = j.error
-    FROM @members AS m
-    INNER LOOP JOIN [simple_queue].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = m.job_id
     INNER LOOP JOIN [dbo].[SimpleQueue] AS t WITH (ROWLOCK, FORCESEEK) ON t.[Id] = j.[their_Id]
     WHERE j.state IN (4, 5)
     RETURN 0;
@@ -203,10 +199,7 @@ BEGIN CATCH
     ROLLBACK TRANSACTION their_rows;
 END CATCH;
 IF (SELECT COUNT(*) FROM @members) = 1
-    UPDATE j
     SET error = CONCAT(LEFT(j.error, 1900), @refusal)
-    FROM @members AS m
-    INNER LOOP JOIN [simple_queue].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = m.job_id
 ELSE
     SET @id = (SELECT MIN(job_id) FROM @members);
     WHILE @id IS NOT NULL

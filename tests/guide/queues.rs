@@ -6,7 +6,7 @@ use std::time::Duration;
 use readpast::admin::{ClaimOrder, CompletionPolicy, Keep, QueueOptions, Rate, Schedule};
 use readpast::crates::rayon::ThreadPoolBuilder;
 use readpast::{
-    BoxError, Config, Context, Handlers, Job, JobError, Json, NewBatch, NewJob, Outcome, Output, Queue, Worker,
+    BoxError, Config, Context, Error, Handlers, Job, JobError, Json, NewBatch, NewJob, Outcome, Output, Queue, Worker,
 };
 
 use crate::support::Fixture;
@@ -39,6 +39,16 @@ async fn grouped(queue: &Queue) -> Result<(), BoxError> {
     queue.admin().create(QueueOptions::default().group_limit(1).retry_passes(false)).await?; // the defaults
     let jobs = ["create", "change", "cancel"].map(|order| NewJob::text(order).group_key("customer 17"));
     queue.enqueue_many(&jobs).await?;
+    queue.admin().create(QueueOptions::default().halt_groups(true)).await?;
+    Ok(())
+}
+
+async fn with_max_depth(queue: &Queue) -> Result<(), BoxError> {
+    queue.admin().create(QueueOptions::default().max_depth(100_000)).await?;
+    match queue.enqueue(&NewJob::text("one more")).await {
+        Err(full @ Error::QueueFull { .. }) => println!("{full}"), // come back later
+        other => println!("job {}", other?.job_id),
+    }
     Ok(())
 }
 
@@ -134,7 +144,8 @@ async fn a_queue_has_limits_and_schedules() {
     assert_eq!(fixture.queue.admin().stats(None).await.unwrap().max_running, Some(8));
     scheduled(&fixture.queue).await.unwrap();
     in_time(&fixture.queue).await.unwrap();
-    assert_eq!(fixture.job_counts().await.ready, 2, "run_schedule_now, and the quote");
+    with_max_depth(&fixture.queue).await.unwrap();
+    assert_eq!(fixture.job_counts().await.ready, 3, "run_schedule_now, the quote, and one more");
     fixture.remove().await;
 }
 

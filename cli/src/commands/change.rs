@@ -1,4 +1,4 @@
-//! `readpast requeue`, `cancel`, `purge`, `priority`, `promote` and `rerun`: change many jobs, by id or by filter.
+//! `readpast requeue`, `cancel`, `purge`, `priority`, `promote`, `rerun` and `skip`: change many jobs, by id or by filter.
 //!
 //! matching jobs ─ a page of ids ─▶ one call that changes them ─▶ the next page, until none is left or Ctrl-C
 //!
@@ -103,6 +103,17 @@ pub struct Rerun {
     selection: Selection,
 }
 
+/// Let groups go on that a dead job halts.
+///
+/// Only in a queue with `--halt-groups true`. The next job of the group has its turn, and the dead job stays dead.
+///
+/// Role: operator.
+#[derive(Debug, Args)]
+pub struct Skip {
+    #[command(flatten)]
+    selection: Selection,
+}
+
 /// The selected jobs, and whether to ask for confirmation.
 #[derive(Debug, Args)]
 struct Selection {
@@ -173,6 +184,12 @@ impl Promote {
 impl Rerun {
     pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
         self.selection.carry_out(JobChange::RunAgain, common, output).await
+    }
+}
+
+impl Skip {
+    pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
+        self.selection.carry_out(JobChange::Skip, common, output).await
     }
 }
 
@@ -332,6 +349,7 @@ fn verb(change: &JobChange) -> &'static str {
         JobChange::Purge => "delete",
         JobChange::Promote => "make ready",
         JobChange::RunAgain => "run again",
+        JobChange::Skip => "skip",
         _ => "change the priority of",
     }
 }
@@ -343,6 +361,7 @@ fn past(change: &JobChange) -> &'static str {
         JobChange::Purge => "deleted",
         JobChange::Promote => "made ready",
         JobChange::RunAgain => "enqueued again",
+        JobChange::Skip => "skipped",
         _ => "changed the priority of",
     }
 }

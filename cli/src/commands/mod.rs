@@ -46,6 +46,7 @@ pub enum Command {
     Priority(change::Priority),
     Promote(change::Promote),
     Rerun(change::Rerun),
+    Skip(change::Skip),
     Queues(queues::Queues),
     #[command(subcommand)]
     Queue(queue::QueueCommand),
@@ -95,6 +96,7 @@ pub async fn run(command: Command, common: &Common, whole: fn() -> clap::Command
         Command::Priority(command) => command.run(common, output).await,
         Command::Promote(command) => command.run(common, output).await,
         Command::Rerun(command) => command.run(common, output).await,
+        Command::Skip(command) => command.run(common, output).await,
         Command::Queues(command) => command.run(common, output).await,
         Command::Queue(command) => command.run(common, output).await,
         Command::Workers(command) => command.run(common, output).await,

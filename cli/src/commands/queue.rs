@@ -91,7 +91,7 @@ pub struct Settings {
     #[arg(long, value_name = "BOOL")]
     retry_passes: Option<bool>,
     /// Jobs that all workers together hold, 1 to 100000 or `none` [initially: none]
-    #[arg(long, value_name = "NUMBER", value_parser = max_running)]
+    #[arg(long, value_name = "NUMBER", value_parser = limit)]
     max_running: Option<Limit<u32>>,
     /// Jobs that all workers together claim per interval of 100ms to 1d, such as `100/60s`, or `none` [initially: none]
     #[arg(long, value_name = "JOBS/DURATION", value_parser = rate)]
@@ -102,6 +102,12 @@ pub struct Settings {
     /// Queue that jobs go to instead of becoming dead, or `none` [initially: none]
     #[arg(long, value_name = "QUEUE")]
     dead_queue: Option<String>,
+    /// Unfinished jobs that the queue takes, 1 or more or `none` [initially: none]
+    #[arg(long, value_name = "NUMBER", value_parser = limit)]
+    max_depth: Option<Limit<u32>>,
+    /// Whether a dead job of a group keeps the jobs behind it waiting [initially: false]
+    #[arg(long, value_name = "BOOL")]
+    halt_groups: Option<bool>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -233,6 +239,12 @@ impl Settings {
         if let Some(queue) = &self.dead_queue {
             options = options.dead_queue((queue != "none").then(|| queue.clone()));
         }
+        if let Some(Limit(jobs)) = self.max_depth {
+            options = options.max_depth(jobs);
+        }
+        if let Some(halts) = self.halt_groups {
+            options = options.halt_groups(halts);
+        }
         match self.sink.as_deref() {
             None => options,
             Some("none") => options.without_sink(),
@@ -265,6 +277,7 @@ fn fields(queue: &QueueStats) -> Vec<(&'static str, String)> {
         ("keep dead", texts::keep(queue.keep_dead)),
         ("group limit", queue.group_limit.to_string()),
         ("retry passes", queue.retry_passes.to_string()),
+        ("halt groups", queue.halt_groups.to_string()),
         ("limits", limits(queue)),
         ("sink", texts::or_dash(queue.sink.as_ref())),
         ("dead queue", texts::or_dash(queue.dead_queue.as_ref())),
@@ -285,7 +298,7 @@ fn keep(text: &str) -> Result<Keep, String> {
     if text == "forever" { Ok(Keep::Forever) } else { duration(text).map(Keep::For) }
 }
 
-fn max_running(text: &str) -> Result<Limit<u32>, String> {
+fn limit(text: &str) -> Result<Limit<u32>, String> {
     if text == "none" {
         return Ok(Limit(None));
     }

@@ -76,6 +76,7 @@ fn attention(queue: &QueueStats, lately: Lately) -> String {
 pub fn limits(queue: &QueueStats) -> String {
     let running = queue.max_running.map(|jobs| format!("{jobs} at once"));
     let rate = queue.rate.map(|rate| format!("{} per {}", rate.jobs, texts::exact(rate.interval)));
-    let limits: Vec<String> = running.into_iter().chain(rate).collect();
+    let depth = queue.max_depth.map(|jobs| format!("{jobs} unfinished"));
+    let limits: Vec<String> = running.into_iter().chain(rate).chain(depth).collect();
     if limits.is_empty() { "-".to_owned() } else { limits.join(", ") }
 }

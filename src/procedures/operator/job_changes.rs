@@ -1,6 +1,7 @@
-//! Changing jobs: `cancel`, `cancel_batch`, `requeue`, `promote_now`, `run_again`, `set_priority` and `purge`.
+//! Changing jobs: `cancel`, `cancel_batch`, `requeue`, `promote_now`, `run_again`, `skip`, `set_priority` and `purge`.
 
 use serde::Serialize;
+use tiberius::Command;
 
 use crate::connection::{Columns, Session, all_rows, id_rows, int, table_type};
 use crate::error::Error;
@@ -80,10 +81,7 @@ impl Session {
         let mut command = self.command("cancel");
         command.bind_param("@queue", queue);
         command.bind_param("@why", why);
-        match jobs {
-            [job_id] => command.bind_param("@job_id", job_id.0), // without the round trip that a list costs
-            jobs => command.bind_table_with_dbtype("@jobs", &list, id_rows(jobs)),
-        }
+        bind_jobs(&mut command, &list, jobs);
         CancelAnswer::read(self.rows("cancel", command).await?)
     }
 }
@@ -130,6 +128,9 @@ pub enum JobChange {
     /// `max_attempts` applies. None is added while an unfinished job has the key. Done twice, the jobs run twice.
     /// [`Admin::run_again`](crate::admin::Admin::run_again) returns the new id.
     RunAgain,
+    /// Lets groups go on that dead jobs halt ([`QueueOptions::halt_groups`](crate::admin::QueueOptions::halt_groups)).
+    /// The jobs stay dead. Those that halt no group do not count as changed.
+    Skip,
 }
 
 impl JobChange {
@@ -147,10 +148,11 @@ impl JobChange {
             JobChange::Purge => &[Scheduled, Waiting, Ready, Done, Dead, Cancelled, Archived],
             JobChange::Promote => &[Scheduled],
             JobChange::RunAgain => &[Done, Archived],
+            JobChange::Skip => &[Dead],
         }
     }
 
-    /// The name of the change: `requeue`, `cancel`, `purge`, `set_priority`, `promote` or `run_again`.
+    /// The name of the change: `requeue`, `cancel`, `purge`, `set_priority`, `promote`, `run_again` or `skip`.
     pub fn word(&self) -> &'static str {
         match self {
             JobChange::Requeue => "requeue",
@@ -159,6 +161,7 @@ impl JobChange {
             JobChange::SetPriority(_) => "set_priority",
             JobChange::Promote => "promote",
             JobChange::RunAgain => "run_again",
+            JobChange::Skip => "skip",
         }
     }
 }
@@ -200,10 +203,7 @@ impl Session {
         let list = table_type(self.schema(), "id_list");
         let mut command = self.command("promote_now");
         command.bind_param("@queue", queue);
-        match jobs {
-            [job_id] => command.bind_param("@job_id", job_id.0), // without the round trip that a list costs
-            jobs => command.bind_table_with_dbtype("@jobs", &list, id_rows(jobs)),
-        }
+        bind_jobs(&mut command, &list, jobs);
         self.row("promote_now", command).await?.count("promoted")
     }
 
@@ -212,15 +212,21 @@ impl Session {
         let list = table_type(self.schema(), "id_list");
         let mut command = self.command("run_again");
         command.bind_param("@queue", queue);
-        match jobs {
-            [job_id] => command.bind_param("@job_id", job_id.0), // without the round trip that a list costs
-            jobs => command.bind_table_with_dbtype("@jobs", &list, id_rows(jobs)),
-        }
+        bind_jobs(&mut command, &list, jobs);
         let read = |mut row: Columns| {
             row.skip(1); // the done job
             Ok(Enqueued { job_id: JobId(row.required("new_id")?), duplicate: row.required("duplicate")? })
         };
         self.rows("run_again", command).await?.into_iter().map(read).collect()
+    }
+
+    /// Lets the groups go on that up to 1,000 dead jobs halt. Returns how many of the jobs did.
+    pub(crate) async fn skip(&mut self, queue: &str, jobs: &[JobId]) -> Result<u32, Error> {
+        let list = table_type(self.schema(), "id_list");
+        let mut command = self.command("skip");
+        command.bind_param("@queue", queue);
+        bind_jobs(&mut command, &list, jobs);
+        self.row("skip", command).await?.count("skipped")
     }
 
     /// Changes the priority of up to 1,000 jobs. Returns how many had another priority before.
@@ -242,5 +248,13 @@ impl Session {
         command.bind_param("@listed", true);
         command.bind_table_with_dbtype("@jobs", &list, id_rows(jobs));
         self.row("purge", command).await?.count("purged")
+    }
+}
+
+/// Binds one job without the round trip that a list costs.
+fn bind_jobs<'a>(command: &mut Command<'a>, list: &'a str, jobs: &'a [JobId]) {
+    match jobs {
+        [job_id] => command.bind_param("@job_id", job_id.0),
+        jobs => command.bind_table_with_dbtype("@jobs", list, id_rows(jobs)),
     }
 }

@@ -83,6 +83,9 @@ pub struct JobRow {
     pub needs: Option<Needs>,
     /// When the job expires if it has not started ([`NewJob::start_by`](crate::job::NewJob::start_by)).
     pub start_by: Option<SystemTime>,
+    /// Whether the job is dead and its group waits for it
+    /// ([`QueueOptions::halt_groups`](super::queue_options::QueueOptions::halt_groups)).
+    pub halts_group: bool,
 }
 
 impl JobRow {
@@ -143,6 +146,7 @@ impl JobRow {
             needs: row.optional_needs("needs")?,
             usage: row.usage()?,
             start_by: row.optional_time("start_by")?,
+            halts_group: row.required("halts")?,
         };
         Ok(read)
     }
@@ -171,7 +175,7 @@ impl Serialize for JobRow {
         let payload_hex = payload_text.is_none().then(|| hex(&self.payload));
         let output_text = self.output_text();
         let output_hex = self.output.as_deref().filter(|_| output_text.is_none()).map(hex);
-        let mut job = serializer.serialize_struct("JobRow", 30)?;
+        let mut job = serializer.serialize_struct("JobRow", 31)?;
         job.serialize_field("job_id", &self.job_id)?;
         job.serialize_field("state", &self.state)?;
         job.serialize_field("kind", &self.kind)?;
@@ -194,6 +198,7 @@ impl Serialize for JobRow {
         job.serialize_field("headers", &self.headers)?;
         job.serialize_field("batch_id", &self.batch_id)?;
         job.serialize_field("group_key", &self.group_key)?;
+        job.serialize_field("halts_group", &self.halts_group)?;
         job.serialize_field("needs", &self.needs)?;
         job.serialize_field("payload_text", &payload_text)?;
         job.serialize_field("payload_hex", &payload_hex)?;

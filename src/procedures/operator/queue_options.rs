@@ -51,6 +51,11 @@ pub struct QueueOptions {
     /// The dead queue; `Some(None)` removes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     dead_queue: Option<Option<String>>,
+    /// The limit; `Some(None)` removes it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_depth: Option<Option<u32>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    halt_groups: Option<bool>,
 }
 
 impl QueueOptions {
@@ -175,6 +180,28 @@ impl QueueOptions {
         self
     }
 
+    /// Sets how many unfinished jobs the queue takes: 1 or more, or `None` for no limit (default). A full queue refuses
+    /// new jobs with [`Error::QueueFull`](crate::Error::QueueFull), also while no worker runs. A caller's transaction
+    /// stays usable. Not refused are jobs that are retried, requeued, moved, or run again, and follow-ups.
+    ///
+    /// The limit can be exceeded: a count, which reads an index entry of each unfinished job, is used for 20 times the
+    /// time that it took, and for up to a minute as long as the jobs added since then cannot exceed the limit. Jobs that
+    /// calls under way add, and requeued and moved ones, are noticed only by the next count.
+    pub fn max_depth(mut self, jobs: impl Into<Option<u32>>) -> QueueOptions {
+        self.max_depth = Some(jobs.into());
+        self
+    }
+
+    /// Sets whether a dead job halts its group. Default: no, and the next job of the group has its turn. With `true`, a
+    /// dead job keeps its turn until it is requeued, skipped ([`JobChange::Skip`](super::JobChange::Skip)) or purged,
+    /// so that with a [`group_limit`](Self::group_limit) of 1 no job starts before the one in front of it is done. It is
+    /// kept whatever [`keep_dead`](Self::keep_dead) says. Workers claim the jobs of a group one by one then. After
+    /// `false`, groups that are halted stay so until their dead jobs are requeued, skipped or purged.
+    pub fn halt_groups(mut self, halts: bool) -> QueueOptions {
+        self.halt_groups = Some(halts);
+        self
+    }
+
     /// Removes the [`sink`](Self::sink).
     pub fn without_sink(mut self) -> QueueOptions {
         self.sink = Some(None);
@@ -288,6 +315,18 @@ impl Session {
                 return Err(Error::Refused { message: "dead_queue is ''; it must be the name of a queue".to_owned() });
             }
             Some(queue) => command.bind_param("@dead_queue", queue.as_deref().unwrap_or_default()),
+        }
+        match options.max_depth {
+            None => {}
+            Some(Some(0)) => {
+                return Err(Error::Refused {
+                    message: "max_depth is 0; it must be 1 or more, or None for no limit".to_owned(),
+                });
+            }
+            Some(max_depth) => command.bind_param("@max_depth", int(max_depth.unwrap_or(0))),
+        }
+        if let Some(halts) = options.halt_groups {
+            command.bind_param("@halt_groups", halts);
         }
         let mut row = self.row("create_queue", command).await?;
         row.required::<i32>("queue_id")?;

@@ -75,6 +75,12 @@ pub struct QueueStats {
     /// How many jobs all workers together claim per interval, or `None` if there is no limit
     /// ([`QueueOptions::rate`](super::queue_options::QueueOptions::rate)).
     pub rate: Option<Rate>,
+    /// How many unfinished jobs the queue takes, or `None` if there is no limit
+    /// ([`QueueOptions::max_depth`](super::queue_options::QueueOptions::max_depth)).
+    pub max_depth: Option<u32>,
+    /// Whether a dead job halts its group
+    /// ([`QueueOptions::halt_groups`](super::queue_options::QueueOptions::halt_groups)).
+    pub halt_groups: bool,
 }
 
 impl QueueStats {
@@ -123,6 +129,8 @@ impl QueueStats {
             max_running: row.optional_count("max_running")?,
             rate: Rate::of(row.optional_count("rate_jobs")?, row.optional_ms("rate_ms")?),
             dead_queue: row.optional("dead_queue")?,
+            max_depth: row.optional_count("max_depth")?,
+            halt_groups: row.required("halt_groups")?,
         })
     }
 }

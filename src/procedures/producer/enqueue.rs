@@ -28,6 +28,10 @@ const MAX_CHUNK_BYTES: usize = 8 << 20;
 impl Session {
     /// Enqueues one chunk of jobs in one transaction, or a single job in one round trip. Returns `None` if this part
     /// was enqueued before.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::QueueFull`], or [`Error::EnqueuedInPart`] with that cause if there was room for the first jobs.
     pub(crate) async fn enqueue_chunk(
         &mut self,
         queue: &str,
@@ -50,7 +54,8 @@ impl Session {
         if part.is_some() && rows.is_empty() {
             return Ok(None);
         }
-        in_order(rows, jobs.len()).map(Some)
+        // The call has succeeded, but its refused jobs are counted as those of a call for one job are.
+        in_order(rows, jobs.len()).inspect_err(|error| self.note_error(ENQUEUE_BATCH, error)).map(Some)
     }
 }
 
@@ -232,24 +237,39 @@ pub(crate) fn batch_command<'a>(
     if !details.is_empty() {
         command.bind_table_with_dbtype("@details", &lists.details, details);
     }
+    command.bind_param("@in_part", true);
     Ok(command)
 }
 
 /// The results of a chunk, in the order of its jobs.
+///
+/// # Errors
+///
+/// [`Error::QueueFull`], or [`Error::EnqueuedInPart`] with that cause if there was room for the first jobs.
 pub(crate) fn in_order(rows: Vec<Columns>, expected: usize) -> Result<Vec<Enqueued>, Error> {
-    let mut answers = Vec::with_capacity(rows.len());
+    let returned = rows.len();
+    let mut answers = Vec::with_capacity(returned);
+    let mut full = None;
     for mut row in rows {
         let ordinal: i32 = row.required("ordinal")?;
-        let job_id = JobId(row.required("job_id")?);
-        answers.push((ordinal, Enqueued { job_id, duplicate: row.required("duplicate")? }));
-    }
-    if answers.len() != expected {
-        return Err(Error::Protocol {
-            message: format!("enqueue_batch returned rows for {} of {expected} jobs", answers.len()),
-        });
+        let job_id: Option<i64> = row.optional("job_id")?;
+        let duplicate = row.required("duplicate")?;
+        let refused: Option<String> = row.optional("refused")?;
+        match job_id {
+            Some(job_id) => answers.push((ordinal, Enqueued { job_id: JobId(job_id), duplicate })),
+            None => full = refused.or(full),
+        }
     }
     answers.sort_unstable_by_key(|(ordinal, _)| *ordinal);
-    Ok(answers.into_iter().map(|(_, enqueued)| enqueued).collect())
+    let enqueued: Vec<Enqueued> = answers.into_iter().map(|(_, enqueued)| enqueued).collect();
+    match full.map(|message| Error::QueueFull { message }) {
+        Some(full) if enqueued.is_empty() => Err(full),
+        Some(full) => Err(Error::EnqueuedInPart { enqueued, cause: Box::new(full) }),
+        None if enqueued.len() == expected => Ok(enqueued),
+        None => {
+            Err(Error::Protocol { message: format!("enqueue_batch returned rows for {returned} of {expected} jobs") })
+        }
+    }
 }
 
 /// One row of the table type `enqueue_list`.

@@ -26,29 +26,30 @@ impl JobAction {
         JobAction { change, label, past, asks }
     }
 
-    fn all() -> [JobAction; 6] {
+    fn all() -> [JobAction; 7] {
         let cancel = JobChange::Cancel { why: WHY.to_owned() };
         [
             JobAction::new(JobChange::Requeue, "Requeue", "requeued", false),
             JobAction::new(JobChange::Promote, "Run now", "made ready", false),
             JobAction::new(JobChange::RunAgain, "Run again", "enqueued again", false),
+            JobAction::new(JobChange::Skip, "Skip", "skipped", false),
             JobAction::new(cancel, "Cancel", "cancelled", false),
             JobAction::new(JobChange::SetPriority(0), "Set priority…", "given the priority", true),
             JobAction::new(JobChange::Purge, "Delete…", "deleted", true),
         ]
     }
 
-    /// The actions for jobs in this state, or in any.
-    pub fn of(state: Option<JobState>) -> Vec<JobAction> {
-        JobAction::all().into_iter().filter(|action| action.fits(state)).collect()
+    /// The actions for jobs in this state, or in any. Only a job that halts its group can be skipped.
+    pub fn of(state: Option<JobState>, halts_group: bool) -> Vec<JobAction> {
+        let is_offered = |action: &JobAction| action.change != JobChange::Skip || halts_group;
+        JobAction::all().into_iter().filter(|action| action.fits(state) && is_offered(action)).collect()
     }
 
-    /// Whether the action is offered for jobs in this state. Deleting, promoting and running again are not offered for
-    /// jobs in any state.
+    /// Whether the action is offered for jobs in this state. Only some are offered for jobs in any state.
     fn fits(&self, state: Option<JobState>) -> bool {
         match state {
             Some(state) => self.change.states().contains(&state),
-            None => !matches!(self.change, JobChange::Purge | JobChange::Promote | JobChange::RunAgain),
+            None => matches!(self.change, JobChange::Requeue | JobChange::Cancel { .. } | JobChange::SetPriority(_)),
         }
     }
 
@@ -74,7 +75,7 @@ impl JobAction {
     pub fn named(fields: &Fields) -> Result<JobAction, Failure> {
         let word = fields.required("action")?;
         let action = JobAction::all().into_iter().find(|action| action.word() == word);
-        let allowed = "it must be requeue, promote, run_again, cancel, set_priority or purge";
+        let allowed = "it must be requeue, promote, run_again, skip, cancel, set_priority or purge";
         action.ok_or_else(|| Failure::bad("action", word, allowed))
     }
 

@@ -108,6 +108,9 @@ fn next(job: &JobRow, stats: Option<&QueueStats>) -> String {
         JobState::Claimed => {
             "A worker is running it, or has it in its buffer. If the worker is lost, it becomes ready again."
         }
+        JobState::Dead if job.halts_group => {
+            return "It stays, and the jobs of its group wait, until it is requeued, skipped or deleted.".to_owned();
+        }
         ended => return stays(ended, stats),
     };
     let paused = if stats.is_some_and(|stats| stats.paused) { " The queue is paused: nothing is claimed." } else { "" };
@@ -139,6 +142,7 @@ fn keep(state: JobState, stats: &QueueStats) -> Keep {
 /// When its queue deletes a finished job; `None`: never, or unknown.
 fn kept_until(job: &JobRow, stats: Option<&QueueStats>) -> Option<SystemTime> {
     match keep(job.state, stats?) {
+        _ if job.halts_group => None,
         Keep::For(duration) => job.finished_at?.checked_add(duration),
         _ => None,
     }
@@ -228,7 +232,7 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
             .output
             .as_ref()
             .map(|output| View::new(output, job.output_text(), job.output_bytes.unwrap_or(output.len() as u64))),
-        actions: if frame.may_act { JobAction::of(Some(job.state)) } else { Vec::new() },
+        actions: if frame.may_act { JobAction::of(Some(job.state), job.halts_group) } else { Vec::new() },
         goes_on: !job.state.has_ended(),
         job: &job,
         frame,

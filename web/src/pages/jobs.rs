@@ -152,7 +152,7 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
         next: page.next.as_ref().map(|place| search.link("jobs", &[("after", &write_place(place))])),
         is_short: page.jobs.len() < PAGE,
         is_narrow: search.is_narrow(),
-        actions: if frame.may_act { JobAction::of(search.state) } else { Vec::new() },
+        actions: if frame.may_act { JobAction::of(search.state, false) } else { Vec::new() },
         search: &search,
         frame,
     }))

@@ -12,6 +12,7 @@ mod resume;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
@@ -21,7 +22,7 @@ use serde::Serialize;
 use self::lines::{Chunk, Format, Lines, Place, Reading};
 use self::resume::Resume;
 use crate::connection::Common;
-use crate::exit::{Exit, failure, say};
+use crate::exit::{Exit, failure, library_error, say};
 use crate::interrupt::Interrupt;
 use crate::job_options::JobOptions;
 use crate::output::Output;
@@ -40,6 +41,8 @@ use crate::texts;
 /// in one batch, which is sealed at the end. A transaction then waits for 1,000 lines or the end of the input, so
 /// endless input does not work. The last line must end with a newline. Only one process at a time can use FILE (locked
 /// by FILE.lock). `enqueued` counts the jobs of all runs.
+///
+/// A full queue (`--max-depth` of `queue set`) refuses jobs; with `--wait`, the command waits for room.
 ///
 /// Role: producer or operator.
 #[derive(Debug, Args)]
@@ -60,9 +63,15 @@ pub struct Enqueue {
     /// Deduplication key of one job; not added while another job with this key is unfinished
     #[arg(long)]
     key: Option<String>,
+    /// While the queue is full, wait for room instead of failing
+    #[arg(long)]
+    wait: bool,
     #[command(flatten)]
     options: JobOptions,
 }
+
+/// How often `--wait` tries again.
+const NEXT_TRY: Duration = Duration::from_millis(500);
 
 /// The counts of this run so far.
 #[derive(Debug, Default, Serialize)]
@@ -99,7 +108,12 @@ impl Enqueue {
         if let Some(key) = self.key {
             job = job.dedup_key(key);
         }
-        let enqueued = queue.enqueue(&job).await?;
+        let enqueued = loop {
+            match queue.enqueue(&job).await {
+                Err(Error::QueueFull { .. }) if self.wait => tokio::time::sleep(NEXT_TRY).await,
+                answer => break answer?,
+            }
+        };
         output.one(&enqueued, || match enqueued.duplicate {
             false => format!("job {}", enqueued.job_id),
             true => format!("job {} has this key and is unfinished: nothing was added", enqueued.job_id),
@@ -113,6 +127,7 @@ impl Enqueue {
             Some(path) => Some(Resume::open(path, queue).await?),
             None => None,
         };
+        let waits = self.wait;
         let mut options = self.options;
         let mut begin = Place::default();
         if let Some(resume) = &resume {
@@ -127,14 +142,34 @@ impl Enqueue {
             let chunk = chunk.inspect_err(|_| total.report(&progress))?;
             match &mut resume {
                 None => {
-                    let enqueued = queue.enqueue_many(&chunk.jobs).await;
-                    let enqueued =
-                        enqueued.inspect_err(|_| total.report(&progress)).map_err(|error| in_doubt(error, &chunk))?;
-                    total.add(&enqueued);
+                    let mut added = Vec::new();
+                    let answer = loop {
+                        let (first, cause) = match queue.enqueue_many(&chunk.jobs[added.len()..]).await {
+                            Ok(last) => break Ok(last),
+                            Err(Error::EnqueuedInPart { enqueued, cause, .. }) => (enqueued, *cause),
+                            Err(cause) => (Vec::new(), cause),
+                        };
+                        added.extend(first);
+                        if !(waits && is_full(&cause) && has_waited(&mut interrupt).await) {
+                            break Err(cause);
+                        }
+                    };
+                    let last = answer.map_err(|error| {
+                        total.report(&progress);
+                        explained(error, &chunk, added.len(), &interrupt)
+                    })?;
+                    total.add(&added);
+                    total.add(&last);
                 }
                 Some(resume) => {
-                    let enqueued = resume.enqueue(&chunk, queue).await.inspect_err(|_| total.report(&progress))?;
-                    total.add(&enqueued.unwrap_or_default());
+                    let answer = loop {
+                        let answer = resume.enqueue(&chunk, queue).await;
+                        let is_full = answer.as_ref().is_err_and(|error| library_error(error).is_some_and(is_full));
+                        if !(waits && is_full && has_waited(&mut interrupt).await) {
+                            break answer;
+                        }
+                    };
+                    total.add(&answer.inspect_err(|_| total.report(&progress))?.unwrap_or_default());
                 }
             }
             total.lines = chunk.end.lines;
@@ -179,15 +214,30 @@ impl Total {
     }
 }
 
-/// Adds the lines of a chunk to the error that leaves unknown whether the chunk was enqueued.
-fn in_doubt(error: Error, chunk: &Chunk) -> anyhow::Error {
-    let is_in_doubt = matches!(error, Error::EnqueueInDoubt { .. });
-    let error = anyhow::Error::new(error);
-    if !is_in_doubt {
-        return error;
-    }
+fn is_full(error: &Error) -> bool {
+    matches!(error, Error::QueueFull { .. })
+}
+
+/// Waits until the next try. Returns false if Ctrl-C was pressed.
+async fn has_waited(interrupt: &mut Interrupt) -> bool {
+    tokio::time::timeout(NEXT_TRY, interrupt.pressed()).await.is_err()
+}
+
+/// The error of a chunk of which only the first jobs are in the queue, or none.
+fn explained(error: Error, chunk: &Chunk, added: usize, interrupt: &Interrupt) -> anyhow::Error {
     let (first, last) = (chunk.first_line, chunk.end.lines);
-    error.context(format!(
-        "it is unknown whether lines {first} to {last} were enqueued (with --resume it would be safe to repeat them)"
-    ))
+    let lines = match added {
+        0 => format!("lines {first} to {last}"),
+        _ => format!("the jobs of lines {first} to {last} except the first {added}"),
+    };
+    match error {
+        Error::QueueFull { .. } if interrupt.is_pressed() => {
+            failure(Exit::Interrupted, format!("{lines} were not enqueued: {error}"))
+        }
+        Error::EnqueueInDoubt { .. } => anyhow::Error::new(error).context(format!(
+            "it is unknown whether {lines} were enqueued (with --resume it would be safe to repeat them)"
+        )),
+        error if added > 0 => anyhow::Error::new(error).context(format!("{lines} were not enqueued")),
+        error => error.into(),
+    }
 }
