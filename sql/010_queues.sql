@@ -26,6 +26,7 @@ IF OBJECT_ID(N'[$(schema)].[queues]', N'U') IS NULL
         max_running  int           NULL,  -- NULL: no limit
         rate_jobs    int           NULL,  -- how many jobs may be claimed in rate_ms; NULL: no limit
         rate_ms      bigint        NULL,
+        age_after_ms bigint        NULL,  -- a ready job rises by one priority each so often (claim_aged); NULL: never
         max_depth    int           NULL,  -- how many unfinished jobs enqueue allows; NULL: no limit (room)
         -- when max_running was last changed
         limited_at   datetime2(3)  NOT NULL CONSTRAINT queues_limited_at DEFAULT '00010101',

@@ -47,7 +47,7 @@ AS
 SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @is_lifo bit, @delivery varchar(13), @max_attempts int,
-    @paused bit, @is_limited bit, @group_limit int, @halts bit, @has_sink bit,
+    @paused bit, @is_limited bit, @group_limit int, @has_sink bit, @age_after_ms bigint,
     @alone_waits bit = 0, @status int, @room int = @max,
     @at_least smallint = -32768, @priority smallint, @mark bigint, @gap_from bigint, @below_to bigint,
     @below_from bigint, @mark_highest bigint, @mark_lowered bigint, @from_id bigint, @end_id bigint, @part tinyint,
@@ -55,7 +55,7 @@ DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @is_lifo bit, @deli
 
 SET @expired = NULL;
 SELECT @queue_id = queue_id, @is_lifo = CASE claim_order WHEN 'lifo' THEN 1 ELSE 0 END, @delivery = delivery,
-       @max_attempts = max_attempts, @paused = paused, @group_limit = group_limit, @halts = halt_groups,
+       @max_attempts = max_attempts, @paused = paused, @group_limit = group_limit, @age_after_ms = age_after_ms,
        @has_sink = CASE WHEN sink IS NULL THEN 0 ELSE 1 END,
        @is_limited = CASE WHEN max_running IS NULL AND rate_jobs IS NULL THEN 0 ELSE 1 END
 FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
@@ -117,10 +117,14 @@ BEGIN
     RETURN CASE @is_limited WHEN 1 THEN @status ELSE 0 END + @alone_waits;
 END;
 
--- Not in a caller's transaction, which would keep other sessions from giving turns. Not with halt_groups: the jobs
--- behind a job that dies must not run.
-IF @run > 1 AND @is_lifo = 0 AND @group_limit = 1 AND @halts = 0 AND @has_sink = 0 AND @delivery = 'at_least_once'
-    AND @@TRANCOUNT = 0
+IF @age_after_ms IS NOT NULL
+BEGIN
+    EXEC [$(schema)].[claim_aged] @queue_id, @worker_id, @max, @max_attempts, @max_payload_bytes, @age_after_ms;
+    RETURN @alone_waits;
+END;
+
+-- Not in a caller's transaction, which would keep other sessions from giving turns.
+IF @run > 1 AND @is_lifo = 0 AND @group_limit = 1 AND @has_sink = 0 AND @delivery = 'at_least_once' AND @@TRANCOUNT = 0
     AND EXISTS (SELECT 1 FROM [$(schema)].[groups] WITH (NOLOCK) WHERE queue_id = @queue_id)
 BEGIN
     EXEC [$(schema)].[claim_runs] @queue_id, @worker_id, @max, @max_attempts, @max_payload_bytes, @at_once, @run,

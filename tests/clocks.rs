@@ -134,8 +134,9 @@ async fn a_reap_that_has_waited_over_a_jump_ahead_shortens_no_lease() {
 async fn a_claim_that_is_not_committed_keeps_the_row_of_its_lost_worker() {
     let server = DevServer::start().await.unwrap();
     let fixture = Fixture::on(&server, "late_claim", QueueOptions::default()).await;
-    fixture.sql("ALTER DATABASE CURRENT SET READ_COMMITTED_SNAPSHOT ON WITH ROLLBACK IMMEDIATE").await;
     fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
+    // Ends the queue's connection, too.
+    fixture.sql("ALTER DATABASE CURRENT SET READ_COMMITTED_SNAPSHOT ON WITH ROLLBACK IMMEDIATE").await;
     let mut worker = WorkerSession::register(&fixture).await;
     let mut other = fixture.session().await;
     worker.session.sql("BEGIN TRANSACTION").await;

@@ -14,6 +14,7 @@ mod adopt_requeue;
 mod adopt_scripts;
 mod adopt_shapes;
 mod adopt_take_over;
+mod ageing;
 mod at_most_once;
 mod attempts;
 mod audit;

@@ -161,7 +161,7 @@ fn names_follow_the_rules_of_prometheus() {
 }
 
 /// Procedures that the library does not call, such as those for other scripts or, `backlog`, for an autoscaler.
-const INTERNAL_PROCEDURES: [&str; 35] = [
+const INTERNAL_PROCEDURES: [&str; 36] = [
     "backlog",
     "unknown_queue",
     "refuse",
@@ -187,6 +187,7 @@ const INTERNAL_PROCEDURES: [&str; 35] = [
     "claim_once",
     "claim_runs",
     "claim_limited",
+    "claim_aged",
     "link_queue",
     "lock_batch",
     "end_batch",

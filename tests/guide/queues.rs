@@ -43,6 +43,11 @@ async fn grouped(queue: &Queue) -> Result<(), BoxError> {
     Ok(())
 }
 
+async fn ageing(queue: &Queue) -> Result<(), BoxError> {
+    queue.admin().create(QueueOptions::default().age_after(Duration::from_secs(60))).await?;
+    Ok(())
+}
+
 async fn with_max_depth(queue: &Queue) -> Result<(), BoxError> {
     queue.admin().create(QueueOptions::default().max_depth(100_000)).await?;
     match queue.enqueue(&NewJob::text("one more")).await {
@@ -130,6 +135,7 @@ fn a_job_that_is_too_large_is_moved() {
 #[tokio::test(flavor = "multi_thread")]
 async fn of_a_group_one_job_is_ready() {
     let fixture = Fixture::new("guide_groups").await;
+    ageing(&fixture.queue).await.unwrap();
     grouped(&fixture.queue).await.unwrap();
     let stats = fixture.queue.admin().stats(None).await.unwrap();
     assert_eq!((stats.ready, stats.waiting), (1, 2));

@@ -105,6 +105,9 @@ pub struct Settings {
     /// Unfinished jobs that the queue takes, 1 or more or `none` [initially: none]
     #[arg(long, value_name = "NUMBER", value_parser = limit)]
     max_depth: Option<Limit<u32>>,
+    /// Time after which a ready job counts as one priority higher, 1s to a year or `none` [initially: none]
+    #[arg(long, value_name = "DURATION", value_parser = age_after)]
+    age_after: Option<Limit<Duration>>,
     /// Whether a dead job of a group keeps the jobs behind it waiting [initially: false]
     #[arg(long, value_name = "BOOL")]
     halt_groups: Option<bool>,
@@ -242,6 +245,9 @@ impl Settings {
         if let Some(Limit(jobs)) = self.max_depth {
             options = options.max_depth(jobs);
         }
+        if let Some(Limit(time)) = self.age_after {
+            options = options.age_after(time);
+        }
         if let Some(halts) = self.halt_groups {
             options = options.halt_groups(halts);
         }
@@ -277,6 +283,7 @@ fn fields(queue: &QueueStats) -> Vec<(&'static str, String)> {
         ("keep dead", texts::keep(queue.keep_dead)),
         ("group limit", queue.group_limit.to_string()),
         ("retry passes", queue.retry_passes.to_string()),
+        ("age after", texts::or_dash(queue.age_after.map(texts::exact))),
         ("halt groups", queue.halt_groups.to_string()),
         ("limits", limits(queue)),
         ("sink", texts::or_dash(queue.sink.as_ref())),
@@ -303,6 +310,10 @@ fn limit(text: &str) -> Result<Limit<u32>, String> {
         return Ok(Limit(None));
     }
     text.parse().map(|jobs| Limit(Some(jobs))).map_err(|_| "it must be a number, or none".to_owned())
+}
+
+fn age_after(text: &str) -> Result<Limit<Duration>, String> {
+    if text == "none" { Ok(Limit(None)) } else { duration(text).map(|time| Limit(Some(time))) }
 }
 
 fn rate(text: &str) -> Result<Limit<Rate>, String> {

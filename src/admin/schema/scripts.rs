@@ -68,6 +68,7 @@ pub(super) const SCRIPTS: &[(&str, &str)] = &[
     ("230_claim.sql", include_str!("../../../sql/230_claim.sql")),
     ("231_claim_limited.sql", include_str!("../../../sql/231_claim_limited.sql")),
     ("232_look.sql", include_str!("../../../sql/232_look.sql")),
+    ("233_claim_aged.sql", include_str!("../../../sql/233_claim_aged.sql")),
     ("235_await_jobs.sql", include_str!("../../../sql/235_await_jobs.sql")),
     ("236_move_jobs.sql", include_str!("../../../sql/236_move_jobs.sql")),
     ("237_wake_moved.sql", include_str!("../../../sql/237_wake_moved.sql")),

@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 use crate::connection::{Columns, Session, int, ms};
 use crate::error::Error;
 use crate::job::{ClaimOrder, CompletionPolicy, Delivery};
-use crate::time::TEN_YEARS;
+use crate::time::{TEN_YEARS, json_seconds};
 
 /// A queue's settings, for [`Admin::create`](crate::admin::Admin::create). A setting that is not set keeps its value,
 /// or has its default in a new queue. The JSON form contains the settings that are set, in the format of
@@ -56,6 +56,9 @@ pub struct QueueOptions {
     max_depth: Option<Option<u32>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     halt_groups: Option<bool>,
+    /// The time; `Some(None)` removes it.
+    #[serde(rename = "age_after_s", serialize_with = "json_age", skip_serializing_if = "Option::is_none")]
+    age_after: Option<Option<Duration>>,
 }
 
 impl QueueOptions {
@@ -180,6 +183,19 @@ impl QueueOptions {
         self
     }
 
+    /// Sets that a ready job counts as one priority higher for each such time that it has waited: a second to a year,
+    /// or `None` for never (default). So a job of a lower priority cannot starve: it waits at most this time longer, for
+    /// each priority between them, than a job of a higher one that became ready with it.
+    ///
+    /// A claim reads as many jobs of each priority as it may return, and takes the first of all. Jobs keep their
+    /// priority in their rows. Queues with [`ClaimOrder::Lifo`], [`Delivery::AtMostOnce`],
+    /// [`max_running`](Self::max_running) or a [`rate`](Self::rate) cannot have this, and workers then take the jobs of
+    /// a group one by one.
+    pub fn age_after(mut self, time: impl Into<Option<Duration>>) -> QueueOptions {
+        self.age_after = Some(time.into());
+        self
+    }
+
     /// Sets how many unfinished jobs the queue takes: 1 or more, or `None` for no limit (default). A full queue refuses
     /// new jobs with [`Error::QueueFull`](crate::Error::QueueFull), also while no worker runs. A caller's transaction
     /// stays usable. Not refused are jobs that are retried, requeued, moved, or run again, and follow-ups.
@@ -195,7 +211,7 @@ impl QueueOptions {
     /// Sets whether a dead job halts its group. Default: no, and the next job of the group has its turn. With `true`, a
     /// dead job keeps its turn until it is requeued, skipped ([`JobChange::Skip`](super::JobChange::Skip)) or purged,
     /// so that with a [`group_limit`](Self::group_limit) of 1 no job starts before the one in front of it is done. It is
-    /// kept whatever [`keep_dead`](Self::keep_dead) says. Workers claim the jobs of a group one by one then. After
+    /// kept whatever [`keep_dead`](Self::keep_dead) says. After
     /// `false`, groups that are halted stay so until their dead jobs are requeued, skipped or purged.
     pub fn halt_groups(mut self, halts: bool) -> QueueOptions {
         self.halt_groups = Some(halts);
@@ -207,6 +223,10 @@ impl QueueOptions {
         self.sink = Some(None);
         self
     }
+}
+
+fn json_age<S: Serializer>(time: &Option<Option<Duration>>, serializer: S) -> Result<S::Ok, S::Error> {
+    json_seconds(&time.flatten(), serializer)
 }
 
 /// A number of jobs per interval.
@@ -324,6 +344,14 @@ impl Session {
                 });
             }
             Some(max_depth) => command.bind_param("@max_depth", int(max_depth.unwrap_or(0))),
+        }
+        match options.age_after {
+            None => {}
+            Some(Some(time)) if time.is_zero() => {
+                let message = "age_after is 0; it must be a second to a year, or None for never".to_owned();
+                return Err(Error::Refused { message });
+            }
+            Some(time) => command.bind_param("@age_after_ms", time.map_or(0, ms)),
         }
         if let Some(halts) = options.halt_groups {
             command.bind_param("@halt_groups", halts);

@@ -81,6 +81,10 @@ pub struct QueueStats {
     /// Whether a dead job halts its group
     /// ([`QueueOptions::halt_groups`](super::queue_options::QueueOptions::halt_groups)).
     pub halt_groups: bool,
+    /// After which time a ready job counts as one priority higher, or `None` for never
+    /// ([`QueueOptions::age_after`](super::queue_options::QueueOptions::age_after)).
+    #[serde(rename = "age_after_s", serialize_with = "json_seconds")]
+    pub age_after: Option<Duration>,
 }
 
 impl QueueStats {
@@ -131,6 +135,7 @@ impl QueueStats {
             dead_queue: row.optional("dead_queue")?,
             max_depth: row.optional_count("max_depth")?,
             halt_groups: row.required("halt_groups")?,
+            age_after: row.optional_ms("age_after_ms")?,
         })
     }
 }
