@@ -1,6 +1,6 @@
 -- Claims up to @max ready jobs of a queue for a worker, and returns them.
 --
--- Results, one for each priority that was read, with rows in no particular order: job_id, fence, attempt, max_attempts,
+-- Results, one for each priority that was read, with rows in no particular order unless the status says so: job_id, fence, attempt, max_attempts,
 -- priority, waited_ms (since due), age_ms (since enqueued), kind, payload_utf16, payload, details. details is a JSON
 -- object with dedup_key, correlation_id, time_limit_ms, checkpointed (checkpoints returns one), headers, batch_id,
 -- group_key, needs and start_by_ms (the latest start, counted from enqueued_at), or NULL if the job has none of them. (Separate columns would slow down every job.) Later
@@ -8,7 +8,8 @@
 -- (claim_runs); columns that later versions add come after these. A payload longer than @max_payload_bytes is withheld:
 -- payload_utf16 is NULL, and payload is the length as eight bytes, the highest first. The job is claimed anyway.
 -- Release it and the jobs behind it, and claim again with a higher limit. Return status, a sum of bits: 1 if a job is
--- waiting that must run alone (see reap); 2 if max_running kept jobs back, 4 if the rate did (claim_limited). With
+-- waiting that must run alone (see reap); 2 if max_running kept jobs back, 4 if the rate did (claim_limited); 8 if
+-- the rows are in order (claim_aged). With
 -- @alone = 1, a job that must run alone is claimed first, and no other job with it. With delivery at_most_once, the
 -- claim deletes the rows: fence is 0, and there is nothing to finish. A job with a withheld payload is then not
 -- deleted, and neither are the jobs behind it. If it is the first job, its row is returned without a claim.
@@ -47,7 +48,7 @@ AS
 SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @is_lifo bit, @delivery varchar(13), @max_attempts int,
-    @paused bit, @is_limited bit, @group_limit int, @has_sink bit, @age_after_ms bigint,
+    @paused bit, @is_limited bit, @group_limit int, @halts bit, @has_sink bit, @age_after_ms bigint,
     @alone_waits bit = 0, @status int, @room int = @max,
     @at_least smallint = -32768, @priority smallint, @mark bigint, @gap_from bigint, @below_to bigint,
     @below_from bigint, @mark_highest bigint, @mark_lowered bigint, @from_id bigint, @end_id bigint, @part tinyint,
@@ -55,7 +56,7 @@ DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @is_lifo bit, @deli
 
 SET @expired = NULL;
 SELECT @queue_id = queue_id, @is_lifo = CASE claim_order WHEN 'lifo' THEN 1 ELSE 0 END, @delivery = delivery,
-       @max_attempts = max_attempts, @paused = paused, @group_limit = group_limit, @age_after_ms = age_after_ms,
+       @max_attempts = max_attempts, @paused = paused, @group_limit = group_limit, @halts = halt_groups, @age_after_ms = age_after_ms,
        @has_sink = CASE WHEN sink IS NULL THEN 0 ELSE 1 END,
        @is_limited = CASE WHEN max_running IS NULL AND rate_jobs IS NULL THEN 0 ELSE 1 END
 FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
@@ -120,11 +121,13 @@ END;
 IF @age_after_ms IS NOT NULL
 BEGIN
     EXEC [$(schema)].[claim_aged] @queue_id, @worker_id, @max, @max_attempts, @max_payload_bytes, @age_after_ms;
-    RETURN @alone_waits;
+    RETURN 8 + @alone_waits;
 END;
 
--- Not in a caller's transaction, which would keep other sessions from giving turns.
-IF @run > 1 AND @is_lifo = 0 AND @group_limit = 1 AND @has_sink = 0 AND @delivery = 'at_least_once' AND @@TRANCOUNT = 0
+-- Not in a caller's transaction, which would keep other sessions from giving turns. Not with halt_groups: a job of a run
+-- starts before the finish of the one in front of it is confirmed.
+IF @run > 1 AND @is_lifo = 0 AND @group_limit = 1 AND @halts = 0 AND @has_sink = 0 AND @delivery = 'at_least_once'
+    AND @@TRANCOUNT = 0
     AND EXISTS (SELECT 1 FROM [$(schema)].[groups] WITH (NOLOCK) WHERE queue_id = @queue_id)
 BEGIN
     EXEC [$(schema)].[claim_runs] @queue_id, @worker_id, @max, @max_attempts, @max_payload_bytes, @at_once, @run,

@@ -1,7 +1,7 @@
 -- Returns jobs without claiming them: a page of the jobs in one state, or one job by its id in any state. Never waits:
 -- locked jobs are left out (READPAST). @state: ready, scheduled, waiting, claimed, done, dead, cancelled, archived.
--- Pages follow the state's index: ready in the order of claims (first jobs that must run alone, then by priority and
--- id, in a lifo queue the newest first), scheduled by (due_at, job_id), waiting by (group_key, job_id), finished states
+-- Pages follow the state's index: ready in the order of claims without age_after_ms (first jobs that must run alone,
+-- then by priority and id, in a lifo queue the newest first), scheduled by (due_at, job_id), waiting by (group_key, job_id), finished states
 -- by (finished_at, job_id), claimed by job_id. The next page starts after the last row of this page, which @after and
 -- the columns of the order identify. A page may be short. After the last job, a page is empty.
 --

@@ -159,3 +159,14 @@ async fn without_the_setting_the_next_job_has_its_turn() {
     assert_eq!(claim(&mut worker).await, jobs[1..]);
     fixture.remove().await;
 }
+
+/// A worker could start them before the first one's end is confirmed.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_claim_takes_the_jobs_behind_one_that_may_halt_them() {
+    let fixture = halting("halts_runs").await;
+    let jobs = enqueue(&fixture, &["a", "a", "a"]).await;
+    let mut worker = WorkerSession::register(&fixture).await;
+    let claimed = worker.claim_runs(10, 1, 10).await;
+    assert_eq!(claimed.iter().map(|job| job.job_id).collect::<Vec<_>>(), jobs[..1]);
+    fixture.remove().await;
+}

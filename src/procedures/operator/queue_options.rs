@@ -184,13 +184,13 @@ impl QueueOptions {
     }
 
     /// Sets that a ready job counts as one priority higher for each such time that it has waited: a second to a year,
-    /// or `None` for never (default). So a job of a lower priority cannot starve: it waits at most this time longer, for
-    /// each priority between them, than a job of a higher one that became ready with it.
+    /// or `None` for never (default). With a minute, a job of priority 10 goes before every job of priority 0 that
+    /// becomes ready more than ten minutes after it, so that it cannot starve. Within a priority, jobs go by id. A job
+    /// that is retried, snoozed or put off waits anew. The priority itself does not change.
     ///
-    /// A claim reads as many jobs of each priority as it may return, and takes the first of all. Jobs keep their
-    /// priority in their rows. Queues with [`ClaimOrder::Lifo`], [`Delivery::AtMostOnce`],
-    /// [`max_running`](Self::max_running) or a [`rate`](Self::rate) cannot have this, and workers then take the jobs of
-    /// a group one by one.
+    /// One worker claims at a time, and reads as many jobs of each priority as it may take. Queues with
+    /// [`ClaimOrder::Lifo`], [`Delivery::AtMostOnce`], [`max_running`](Self::max_running) or a [`rate`](Self::rate)
+    /// cannot have this, and workers then take the jobs of a group one by one.
     pub fn age_after(mut self, time: impl Into<Option<Duration>>) -> QueueOptions {
         self.age_after = Some(time.into());
         self
@@ -211,7 +211,7 @@ impl QueueOptions {
     /// Sets whether a dead job halts its group. Default: no, and the next job of the group has its turn. With `true`, a
     /// dead job keeps its turn until it is requeued, skipped ([`JobChange::Skip`](super::JobChange::Skip)) or purged,
     /// so that with a [`group_limit`](Self::group_limit) of 1 no job starts before the one in front of it is done. It is
-    /// kept whatever [`keep_dead`](Self::keep_dead) says. After
+    /// kept whatever [`keep_dead`](Self::keep_dead) says. Workers claim the jobs of a group one by one then. After
     /// `false`, groups that are halted stay so until their dead jobs are requeued, skipped or purged.
     pub fn halt_groups(mut self, halts: bool) -> QueueOptions {
         self.halt_groups = Some(halts);

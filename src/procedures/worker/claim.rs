@@ -130,6 +130,9 @@ const LIMITED_BY_RUNNING: u32 = 2;
 
 const LIMITED_BY_RATE: u32 = 4;
 
+/// The rows are in the order of the claim, which age has changed.
+const IN_ORDER: u32 = 8;
+
 /// The longest `varbinary(max)`.
 const MAX_PAYLOAD: u64 = i32::MAX as u64;
 
@@ -219,6 +222,7 @@ impl Session {
         }
         // OUTPUT returns rows in no particular order.
         match highest {
+            _ if status & IN_ORDER != 0 => {}
             None => jobs.sort_unstable_by_key(|job| (job.priority, job.id)),
             Some(_) => jobs.sort_unstable_by_key(|job| (job.priority, std::cmp::Reverse(job.id))),
         }

@@ -166,7 +166,12 @@ impl Enqueue {
                         let answer = resume.enqueue(&chunk, queue).await;
                         let is_full = answer.as_ref().is_err_and(|error| library_error(error).is_some_and(is_full));
                         if !(waits && is_full && has_waited(&mut interrupt).await) {
-                            break answer;
+                            break match answer {
+                                Err(error) if is_full && interrupt.is_pressed() => {
+                                    Err(failure(Exit::Interrupted, format!("{error:#}")))
+                                }
+                                answer => answer,
+                            };
                         }
                     };
                     total.add(&answer.inspect_err(|_| total.report(&progress))?.unwrap_or_default());
