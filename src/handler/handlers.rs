@@ -285,6 +285,15 @@ impl Handlers {
         Stated { needs: needs.as_ref(), on_out_of_memory: on_out_of_memory.as_ref(), start_within }
     }
 
+    /// Whether nothing is stated of any kind.
+    pub(crate) fn state_nothing(&self) -> bool {
+        let states_nothing = |place| {
+            let Stated { needs, on_out_of_memory: _, start_within } = self.stated(place, None);
+            needs.is_none() && start_within.is_none()
+        };
+        self.others.is_empty() && (0..self.handlers.len()).all(states_nothing)
+    }
+
     /// The label of each handler's jobs in the metrics. Jobs of all other kinds have none, because the number of their
     /// kinds is unbounded.
     pub(crate) fn labels(&self) -> impl Iterator<Item = &str> {

@@ -55,6 +55,7 @@ impl Executor {
         let resources = Resources::new(state, &pool, kind_metrics.len());
         let resources = Arc::new(resources);
         resources.measure(); // before the first claim
+        let states_nothing = handlers.state_nothing() && state.learned.is_none();
         let surroundings = state.stop.surroundings(handlers.shared_state(), state.notes.clone(), state.place());
         let surroundings = DroppedElsewhere::new(Arc::new(surroundings));
         let starter = Arc::new(JobStarter {
@@ -72,6 +73,7 @@ impl Executor {
             kind_limits,
             resources: resources.clone(),
             for_other_workers: ForOtherWorkers::new(config),
+            states_nothing,
             finisher,
             span: tracing::Span::current(),
         });

@@ -47,6 +47,8 @@ pub(super) struct JobStarter {
     pub(super) kind_limits: KindLimits,
     pub(super) resources: Arc<Resources>,
     pub(super) for_other_workers: ForOtherWorkers,
+    /// Whether nothing is known of what jobs without details need, and they may start at any time.
+    pub(super) states_nothing: bool,
     pub(super) finisher: FinishSender,
     /// The worker's span, the parent of each job's span.
     pub(super) span: tracing::Span,
@@ -136,11 +138,12 @@ impl JobStarter {
     }
 
     pub(super) fn start_if_admitted(&self, handler: usize, mut claimed: Claimed) -> Instant {
-        if let Some(outcome) = self.expired(handler, &claimed) {
+        let is_plain = self.states_nothing && claimed.job.details.is_none();
+        if !is_plain && let Some(outcome) = self.expired(handler, &claimed) {
             self.put_off(claimed, outcome);
             return Instant::now();
         }
-        if claimed.grant.is_none() {
+        if !is_plain && claimed.grant.is_none() {
             match self.need(handler, &claimed.job) {
                 Ok(None) => {}
                 Ok(Some(need)) => match self.resources.admit(handler, need, claimed) {
@@ -241,13 +244,13 @@ impl JobStarter {
         self.code.hooks.start(context.job());
         let stated = || self.code.handlers.stated(place, context.job().kind());
         let RunResult { outcome, panicked, ended_at } = handler.run(&context, &stated, &self.span);
-        let cpu = cpu_clock::of_run(ended_at - started_at);
+        let run = ended_at - started_at;
+        let cpu = cpu_clock::of_run(run);
         drop((watched, permit, grant));
         let by_handler = context.was_finishing();
         let (mut job, reported) = context.into_job();
-        self.code.hooks.end(&job, &outcome, ended_at - started_at);
+        self.code.hooks.end(&job, &outcome, run);
 
-        let run = ended_at - started_at;
         if panicked {
             kind_metrics.panics.increment(1);
         }
