@@ -1,7 +1,7 @@
 -- For draining workers: returns whether a queue has unfinished jobs (ready, scheduled, waiting or claimed). With
 -- @due_within_ms, jobs that are due later do not count, and neither do jobs that wait behind them. Jobs that wait behind
--- a dead one (halt_groups) never count. Result: unfinished,
--- ready, scheduled, claimed, paused, next_due_ms (NULL: nothing scheduled; negative: overdue), waiting.
+-- a dead one (halt_groups) never count. Result: unfinished, ready, scheduled, claimed, paused, next_due_ms (NULL:
+-- nothing scheduled; negative: overdue), waiting.
 --
 -- Costs a few seeks at any depth. Reads one state after the other by NOLOCK, so a job that changes its state meanwhile
 -- can be missed. Rely on 0 only if it is returned twice in a row.

@@ -73,7 +73,8 @@ BEGIN
     END;
 END;
 
--- Dead jobs, then cancelled ones. A dead job that halts its group (in_turn 0) stays. ended = 1 repeats the index's filter, because a variable hides the state.
+-- Dead jobs, then cancelled ones. A dead job that halts its group (in_turn 0) stays. ended = 1 repeats the index's
+-- filter, because a variable hides the state.
 SET @before = DATEADD(SECOND, -@keep_dead_s, @now);
 WHILE @keep_dead_s IS NOT NULL AND @number <= 5
 BEGIN

@@ -46,7 +46,8 @@ SELECT q.name AS queue, q.claim_order, q.completion, q.delivery, q.max_attempts,
        (SELECT COUNT_BIG(*)
         FROM (SELECT TOP (@most) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_waiting))
               WHERE j.queue_id = q.queue_id AND j.state = 6) AS c) AS waiting,
-       q.group_limit, q.retry_passes, q.max_running, q.rate_jobs, q.rate_ms, q.dead_queue, q.max_depth, q.halt_groups, q.age_after_ms
+       q.group_limit, q.retry_passes, q.max_running, q.rate_jobs, q.rate_ms, q.dead_queue, q.max_depth,
+       q.halt_groups, q.age_after_ms
 FROM [$(schema)].[queues] AS q WITH (NOLOCK)
 CROSS APPLY (SELECT SUM(i.ready) AS ready, MIN(i.oldest) AS oldest
              FROM (SELECT COUNT_BIG(*) AS ready, MIN(c.due_at) AS oldest

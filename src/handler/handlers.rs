@@ -285,13 +285,10 @@ impl Handlers {
         Stated { needs: needs.as_ref(), on_out_of_memory: on_out_of_memory.as_ref(), start_within }
     }
 
-    /// Whether nothing is stated of any kind.
+    /// Whether no kind has needs or a latest start.
     pub(crate) fn state_nothing(&self) -> bool {
-        let states_nothing = |place| {
-            let Stated { needs, on_out_of_memory: _, start_within } = self.stated(place, None);
-            needs.is_none() && start_within.is_none()
-        };
-        self.others.is_empty() && (0..self.handlers.len()).all(states_nothing)
+        let states_nothing = |options: &KindOptions| options.needs.is_none() && options.start_within.is_none();
+        self.others.is_empty() && self.handlers.iter().all(|handler| states_nothing(&handler.options))
     }
 
     /// The label of each handler's jobs in the metrics. Jobs of all other kinds have none, because the number of their

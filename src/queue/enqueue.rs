@@ -68,8 +68,8 @@ impl Queue {
     /// order.
     ///
     /// **Each chunk is a transaction of its own.** For all or nothing, use
-    /// [`enqueue_in`](crate::transaction::enqueue_in), and roll back after an error. Each chunk has the time and the retries of a job in
-    /// [`enqueue`](Queue::enqueue). If SQL Server did not answer, a chunk is sent again only if all its jobs have
+    /// [`enqueue_in`](crate::transaction::enqueue_in), and roll back after an error. Each chunk has the time and the
+    /// retries of a job in [`enqueue`](Queue::enqueue). If SQL Server did not answer, a chunk is sent again only if all its jobs have
     /// deduplication keys. For an import that can be run again without keys, use [`enqueue_part`](Queue::enqueue_part).
     ///
     /// ```no_run

@@ -41,8 +41,7 @@ impl Lately {
         if let Some(more @ 1..) = self.dead_before.map(|before| stats.dead.saturating_sub(before)) {
             words.push(format!("{} more dead", number(more)));
         }
-        let unfinished = stats.ready + stats.scheduled + stats.waiting + stats.claimed;
-        if stats.max_depth.is_some_and(|max| unfinished >= max.into()) {
+        if stats.max_depth.is_some_and(|max| stats.unfinished() >= max.into()) {
             words.push("full".to_owned());
         }
         match self.late_schedules {

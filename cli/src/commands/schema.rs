@@ -3,7 +3,7 @@
 use anyhow::Result;
 use clap::Args;
 use readpast::Error;
-use readpast::admin::{CheckResult, Finding, install_script, uninstall_script};
+use readpast::admin::{CheckResult, Finding, QueueStats, install_script, uninstall_script};
 use serde_json::json;
 
 use crate::connection::Common;
@@ -92,9 +92,7 @@ impl Uninstall {
         }
         let queue = common.schema().await?;
         let jobs = match queue.admin().all_stats(None).await {
-            Ok(queues) => {
-                queues.iter().map(|queue| queue.ready + queue.scheduled + queue.waiting + queue.claimed).sum()
-            }
+            Ok(queues) => queues.iter().map(QueueStats::unfinished).sum(),
             // The remains of an interrupted installation are removed, too.
             Err(Error::NotInstalled { .. } | Error::SchemaTooOld { .. } | Error::SchemaTooNew { .. }) => 0,
             Err(error) => return Err(error.into()),

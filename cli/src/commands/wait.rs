@@ -113,10 +113,7 @@ impl Drain {
     pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
         let queue = common.queue(&self.queue).await?;
         let begin = Instant::now();
-        let left = |stats: &QueueStats| {
-            let scheduled = if self.not_scheduled { 0 } else { stats.scheduled };
-            stats.ready + stats.waiting + stats.claimed + scheduled
-        };
+        let left = |stats: &QueueStats| stats.unfinished() - if self.not_scheduled { stats.scheduled } else { 0 };
         let deadline = self.timeout.map(|timeout| begin + timeout);
         let progress = Progress::new("ended", Some(0));
         // The last response, and the highest count.

@@ -200,11 +200,7 @@ impl Session {
 
     /// Makes up to 1,000 scheduled jobs ready. Returns how many were made ready.
     pub(crate) async fn promote_now(&mut self, queue: &str, jobs: &[JobId]) -> Result<u32, Error> {
-        let list = table_type(self.schema(), "id_list");
-        let mut command = self.command("promote_now");
-        command.bind_param("@queue", queue);
-        bind_jobs(&mut command, &list, jobs);
-        self.row("promote_now", command).await?.count("promoted")
+        self.change_jobs("promote_now", queue, jobs, "promoted").await
     }
 
     /// Enqueues new jobs for up to 1,000 done ones. Returns what it has enqueued.
@@ -222,11 +218,22 @@ impl Session {
 
     /// Lets the groups go on that up to 1,000 dead jobs halt. Returns how many of the jobs did.
     pub(crate) async fn skip(&mut self, queue: &str, jobs: &[JobId]) -> Result<u32, Error> {
+        self.change_jobs("skip", queue, jobs, "skipped").await
+    }
+
+    /// Calls a procedure that changes jobs. Returns the count in this column.
+    async fn change_jobs(
+        &mut self,
+        call: &'static str,
+        queue: &str,
+        jobs: &[JobId],
+        count: &str,
+    ) -> Result<u32, Error> {
         let list = table_type(self.schema(), "id_list");
-        let mut command = self.command("skip");
+        let mut command = self.command(call);
         command.bind_param("@queue", queue);
         bind_jobs(&mut command, &list, jobs);
-        self.row("skip", command).await?.count("skipped")
+        self.row(call, command).await?.count(count)
     }
 
     /// Changes the priority of up to 1,000 jobs. Returns how many had another priority before.

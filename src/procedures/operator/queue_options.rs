@@ -309,14 +309,7 @@ impl Session {
         if let Some(retry_passes) = options.retry_passes {
             command.bind_param("@retry_passes", retry_passes);
         }
-        match options.max_running {
-            None => {}
-            Some(Some(0)) => {
-                let message = "max_running is 0; it must be 1 to 100000, or None for no limit".to_string();
-                return Err(Error::Refused { message });
-            }
-            Some(max_running) => command.bind_param("@max_running", int(max_running.unwrap_or(0))),
-        }
+        command.bind_param("@max_running", limit("max_running", "1 to 100000", options.max_running)?);
         match options.rate {
             None => {}
             Some(None) => command.bind_param("@rate_jobs", 0),
@@ -336,15 +329,7 @@ impl Session {
             }
             Some(queue) => command.bind_param("@dead_queue", queue.as_deref().unwrap_or_default()),
         }
-        match options.max_depth {
-            None => {}
-            Some(Some(0)) => {
-                return Err(Error::Refused {
-                    message: "max_depth is 0; it must be 1 or more, or None for no limit".to_owned(),
-                });
-            }
-            Some(max_depth) => command.bind_param("@max_depth", int(max_depth.unwrap_or(0))),
-        }
+        command.bind_param("@max_depth", limit("max_depth", "1 or more", options.max_depth)?);
         match options.age_after {
             None => {}
             Some(Some(time)) if time.is_zero() => {
@@ -360,6 +345,14 @@ impl Session {
         row.required::<i32>("queue_id")?;
         row.required("created")
     }
+}
+
+/// The parameter of `create_queue`: 0 is no limit, NULL keeps the setting.
+fn limit(name: &str, allowed: &str, jobs: Option<Option<u32>>) -> Result<Option<i32>, Error> {
+    if jobs == Some(Some(0)) {
+        return Err(Error::Refused { message: format!("{name} is 0; it must be {allowed}, or None for no limit") });
+    }
+    Ok(jobs.map(|jobs| int(jobs.unwrap_or(0))))
 }
 
 /// The parameter of `create_queue`: 0 is forever, NULL keeps the setting.

@@ -90,7 +90,12 @@ pub struct QueueStats {
 impl QueueStats {
     /// All jobs that are not done: a job counts from its enqueueing until it is done, even if it has failed.
     pub fn not_done(&self) -> u64 {
-        self.ready + self.scheduled + self.waiting + self.claimed + self.dead + self.cancelled
+        self.unfinished() + self.dead + self.cancelled
+    }
+
+    /// The unfinished jobs: ready, scheduled, waiting and claimed ones.
+    pub fn unfinished(&self) -> u64 {
+        self.ready + self.scheduled + self.waiting + self.claimed
     }
 
     /// How many jobs are in a state.

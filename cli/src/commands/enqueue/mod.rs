@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
-use readpast::{Error, NewJob, Queue};
+use readpast::{Enqueued, Error, NewJob, Queue};
 use serde::Serialize;
 
 use self::lines::{Chunk, Format, Lines, Place, Reading};
@@ -142,38 +142,16 @@ impl Enqueue {
             let chunk = chunk.inspect_err(|_| total.report(&progress))?;
             match &mut resume {
                 None => {
-                    let mut added = Vec::new();
-                    let answer = loop {
-                        let (first, cause) = match queue.enqueue_many(&chunk.jobs[added.len()..]).await {
-                            Ok(last) => break Ok(last),
-                            Err(Error::EnqueuedInPart { enqueued, cause, .. }) => (enqueued, *cause),
-                            Err(cause) => (Vec::new(), cause),
-                        };
-                        added.extend(first);
-                        if !(waits && is_full(&cause) && has_waited(&mut interrupt).await) {
-                            break Err(cause);
-                        }
-                    };
+                    let (mut added, answer) = enqueue_chunk(queue, &chunk, waits, &mut interrupt).await;
                     let last = answer.map_err(|error| {
                         total.report(&progress);
                         explained(error, &chunk, added.len(), &interrupt)
                     })?;
+                    added.extend(last);
                     total.add(&added);
-                    total.add(&last);
                 }
                 Some(resume) => {
-                    let answer = loop {
-                        let answer = resume.enqueue(&chunk, queue).await;
-                        let is_full = answer.as_ref().is_err_and(|error| library_error(error).is_some_and(is_full));
-                        if !(waits && is_full && has_waited(&mut interrupt).await) {
-                            break match answer {
-                                Err(error) if is_full && interrupt.is_pressed() => {
-                                    Err(failure(Exit::Interrupted, format!("{error:#}")))
-                                }
-                                answer => answer,
-                            };
-                        }
-                    };
+                    let answer = resume_chunk(resume, queue, &chunk, waits, &mut interrupt).await;
                     total.add(&answer.inspect_err(|_| total.report(&progress))?.unwrap_or_default());
                 }
             }
@@ -205,7 +183,7 @@ impl Enqueue {
 }
 
 impl Total {
-    fn add(&mut self, enqueued: &[readpast::Enqueued]) {
+    fn add(&mut self, enqueued: &[Enqueued]) {
         let duplicates = enqueued.iter().filter(|job| job.duplicate).count() as u64;
         self.duplicates += duplicates;
         self.enqueued += enqueued.len() as u64 - duplicates;
@@ -216,6 +194,47 @@ impl Total {
         progress.end();
         let lines = if self.lines == 1 { "line".to_owned() } else { format!("{} lines", texts::number(self.lines)) };
         say(&format!("{} enqueued, from the first {lines}", texts::counted(self.enqueued, "job")));
+    }
+}
+
+/// Enqueues a chunk. Returns its first jobs, and the last ones or the error after the first.
+async fn enqueue_chunk(
+    queue: &Queue,
+    chunk: &Chunk,
+    waits: bool,
+    interrupt: &mut Interrupt,
+) -> (Vec<Enqueued>, Result<Vec<Enqueued>, Error>) {
+    let mut added = Vec::new();
+    loop {
+        let (first, cause) = match queue.enqueue_many(&chunk.jobs[added.len()..]).await {
+            Ok(last) => return (added, Ok(last)),
+            Err(Error::EnqueuedInPart { enqueued, cause, .. }) => (enqueued, *cause),
+            Err(cause) => (Vec::new(), cause),
+        };
+        added.extend(first);
+        if !(waits && is_full(&cause) && has_waited(interrupt).await) {
+            return (added, Err(cause));
+        }
+    }
+}
+
+/// Enqueues a chunk with `--resume`. Returns `None` if an earlier run has done so.
+async fn resume_chunk(
+    resume: &mut Resume,
+    queue: &Queue,
+    chunk: &Chunk,
+    waits: bool,
+    interrupt: &mut Interrupt,
+) -> Result<Option<Vec<Enqueued>>> {
+    loop {
+        let error = match resume.enqueue(chunk, queue).await {
+            Err(error) if library_error(&error).is_some_and(is_full) => error,
+            answer => return answer,
+        };
+        if !(waits && has_waited(interrupt).await) {
+            let is_interrupted = interrupt.is_pressed();
+            return Err(if is_interrupted { failure(Exit::Interrupted, format!("{error:#}")) } else { error });
+        }
     }
 }
 
