@@ -1,4 +1,5 @@
--- A job. state: 0 ready, 1 scheduled, 2 claimed, 3 done, 4 dead, 5 cancelled, 6 waiting (for its turn in a group).
+-- A job. state: 0 ready, 1 scheduled, 2 claimed, 3 done, 4 dead, 5 cancelled, 6 waiting (for its turn in a group, or
+-- for other jobs).
 -- States are literals everywhere, because the optimizer uses a filtered index only if the predicate implies its filter.
 
 -- A sequence and not an IDENTITY, because enqueue_batch numbers jobs in the producer's order but inserts them in key
@@ -43,6 +44,7 @@ IF OBJECT_ID(N'[$(schema)].[jobs]', N'U') IS NULL
         group_key      nvarchar(128)    COLLATE Latin1_General_100_BIN2 NULL,
         -- 1: holds one of the turns of its group (group_limit); 0: is dead and keeps its turn (halt_groups)
         in_turn        bit              NULL,
+        held           bit              SPARSE NULL,  -- 1: it waits for other jobs (edges)
         moves          tinyint          SPARSE NULL,  -- how often it was moved to another queue; NULL: never
         needs          varchar(1000)    COLLATE Latin1_General_100_BIN2 NULL,  -- a JSON object (check_needs)
         start_by       datetime2(3)     SPARSE NULL,  -- if it has not started by then, it expires (cancel_expired)

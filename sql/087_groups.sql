@@ -29,7 +29,7 @@ IF OBJECT_ID(N'[$(schema)].[group_events]', N'U') IS NULL
             WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
     );
 GO
--- Queues that have had jobs of batches or groups. Finish calls of other queues skip the work for batches and groups. A
+-- Queues that have had jobs of batches, groups or edges. Finish calls of other queues skip the work for these. A
 -- transaction that finds no committed row of its queue adds one, so that no transaction waits for another.
 IF OBJECT_ID(N'[$(schema)].[linked_queues]', N'U') IS NULL
     CREATE TABLE [$(schema)].[linked_queues]

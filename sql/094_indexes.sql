@@ -8,7 +8,7 @@ BEGIN TRY
         FROM sys.tables
         WHERE schema_id = SCHEMA_ID(N'$(schema)') AND lock_escalation_desc <> N'DISABLE'
             AND name IN (N'jobs', N'attempts', N'batches', N'batch_additions', N'batch_counts', N'groups',
-                N'group_events'));
+                N'group_events', N'edges', N'edge_events'));
     EXEC (@alter);
 
     -- STATISTICS_NORECOMPUTE on every index, because changed statistics would recompile the hot statements.
@@ -71,9 +71,10 @@ BEGIN TRY
             WHERE start_by IS NOT NULL AND ended = 0
             WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF);
 
-    -- Jobs waiting for their turn in a group, in the order of turns.
+    -- Jobs waiting for their turn in a group, in the order of turns, and jobs that wait for other jobs (held).
     IF INDEXPROPERTY(OBJECT_ID(N'[$(schema)].[jobs]'), N'jobs_waiting', 'IndexID') IS NULL
-        CREATE NONCLUSTERED INDEX jobs_waiting ON [$(schema)].[jobs] (queue_id, group_key, job_id) WHERE state = 6
+        CREATE NONCLUSTERED INDEX jobs_waiting ON [$(schema)].[jobs] (queue_id, group_key, job_id)
+            INCLUDE (held) WHERE state = 6
             WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF);
 
     IF INDEXPROPERTY(OBJECT_ID(N'[$(schema)].[archive]'), N'archive_finished', 'IndexID') IS NULL

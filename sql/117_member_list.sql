@@ -1,4 +1,5 @@
--- Jobs of batches or groups that have finished or passed on their turn, for note_ends.
+-- Jobs that have finished or were deleted, for note_ends (batches and groups, also turns that were passed on) and
+-- note_edges.
 IF TYPE_ID(N'[$(schema)].[member_list]') IS NULL
     CREATE TYPE [$(schema)].[member_list] AS TABLE
     (
@@ -7,6 +8,7 @@ IF TYPE_ID(N'[$(schema)].[member_list]') IS NULL
         state     tinyint       NULL,
         in_turn   bit           NULL,      -- as in jobs, before the change
         batch_id  bigint        NULL,
-        group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL
+        group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL,
+        last_state tinyint      NULL       -- of a deleted job
     );
 GO

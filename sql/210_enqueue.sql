@@ -14,6 +14,9 @@
 -- A full queue (max_depth) refuses the job with error 58023, after which the caller's transaction stays usable unless
 -- the caller has set XACT_ABORT ON. A job whose key or part is there already is not refused.
 --
+-- A job that waits for others (@after; see edges) starts right after the last of them is finished or, if that is part of
+-- a caller's transaction, within about a second after its commit. The enqueue waits for an uncommitted finish of one.
+--
 -- With @part_of and @part, repeated calls add the job only once while batch @part_of is open. The job belongs to that
 -- batch. If the part exists, nothing is added: @job_id is NULL and @duplicate is 1. If another session is adding the
 -- part, the call waits. If both start at the same moment, the second fails with error 2601 and is rolled back, and its
@@ -44,7 +47,10 @@ CREATE OR ALTER PROCEDURE [$(schema)].[enqueue]
     -- allowed.
     @start_by        datetime2(3)    = NULL,
     @start_within_ms bigint          = NULL,  -- or so long after it is due, up to ten years
-    @force           bit             = 0      -- 1: also if the queue is full
+    @force           bit             = 0,     -- 1: also if the queue is full
+    @after           [$(schema)].[id_list] READONLY,  -- it starts when these jobs are done
+    -- If one of these dies: hold (NULL), cancel or run (edge_list).
+    @on_dead         varchar(10)     = NULL
 AS
 SET NOCOUNT ON;
 -- The caller's XACT_ABORT decides what a full queue does to the caller's transaction.
@@ -54,7 +60,7 @@ SET ROWCOUNT 0;  -- a caller's ROWCOUNT would forbid NEXT VALUE FOR
 SET XACT_ABORT ON;
 -- Under SERIALIZABLE, the default of .NET's TransactionScope, the lookup of the key would lock a range of keys.
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @delivery varchar(13), @is_member bit = 0,
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @delivery varchar(13), @is_member bit = 0, @held bit,
     @is_gone bit = 0, @due datetime2(3), @new_id bigint, @tries int = 0, @late bit = 0,
     @expired int, @max_depth int, @room int, @full nvarchar(2048);
 
@@ -82,6 +88,17 @@ IF @group_key IS NOT NULL OR @batch_id IS NOT NULL
 IF @is_member = 1 AND @delivery = 'at_most_once'
     THROW 58003,
         N'a queue with delivery at_most_once cannot have groups or batches, because its claims delete the jobs', 1;
+IF EXISTS (SELECT 1 FROM @after)
+BEGIN
+    SELECT @held = 1, @is_member = 1;
+    IF @on_dead NOT IN ('hold', 'cancel', 'run')
+        THROW 58003, N'on_dead must be hold, cancel or run', 1;
+    IF (SELECT COUNT(*) FROM @after) > 10000
+        THROW 58003, N'after must have at most 10000 rows', 1;
+    IF @delivery = 'at_most_once'
+        THROW 58003,
+            N'jobs of a queue with delivery at_most_once cannot wait for others, because its claims delete the jobs', 1;
+END;
 
 -- A past @due_at becomes now, because waits are measured from due_at. DATEADD takes an int, so seconds come first.
 SET @due = COALESCE(CASE WHEN @due_at > @now THEN @due_at END,
@@ -160,12 +177,13 @@ BEGIN
         BEGIN TRY
             INSERT [$(schema)].[jobs] WITH (ROWLOCK)
                 (job_id, queue_id, state, priority, max_attempts, enqueued_at, due_at, correlation_id, kind,
-                 dedup_key, payload_utf16, payload, time_limit_ms, headers, batch_id, group_key, needs, start_by, plain)
+                 dedup_key, payload_utf16, payload, time_limit_ms, headers, batch_id, group_key, needs, start_by, held,
+                 plain)
             VALUES
-                (@new_id, @queue_id, CASE WHEN @due > @now THEN 1 WHEN @group_key IS NOT NULL THEN 6 ELSE 0 END,
+                (@new_id, @queue_id, CASE WHEN @held = 1 THEN 6 WHEN @due > @now THEN 1 WHEN @group_key IS NOT NULL THEN 6 ELSE 0 END,
                  ISNULL(@priority, 0), @max_attempts, @now, @due, @correlation_id, @kind, @dedup_key,
                  CASE WHEN @text IS NULL THEN 0 ELSE 1 END, ISNULL(@payload, CAST(@text AS varbinary(max))),
-                 @time_limit_ms, @headers, @batch_id, @group_key, @needs, @start_by,
+                 @time_limit_ms, @headers, @batch_id, @group_key, @needs, @start_by, @held,
                  CASE WHEN @is_member = 0 AND @dedup_key IS NULL AND @correlation_id IS NULL AND @time_limit_ms IS NULL
                  AND @headers IS NULL AND @needs IS NULL AND @start_by IS NULL THEN 1 END);
             SET @job_id = @new_id;
@@ -212,12 +230,25 @@ IF @is_member = 1
 BEGIN
     IF @duplicate = 0 AND @batch_id IS NOT NULL
         INSERT [$(schema)].[batch_additions] WITH (ROWLOCK) (batch_id, jobs) VALUES (@batch_id, 1);
-    IF @duplicate = 0 AND @group_key IS NOT NULL AND @due <= @now
+    IF @duplicate = 0 AND @held = 1
+    BEGIN
+        -- A job that does not exist yet would count as done.
+        SELECT TOP (1) @new_id = job_id FROM @after WHERE job_id < 1 OR job_id >= @job_id;
+        IF @@ROWCOUNT > 0
+            EXEC [$(schema)].[refuse] N'after', @new_id, N'the id of a job';
+        INSERT [$(schema)].[edges] WITH (ROWLOCK) (parent_id, child_id, on_dead)
+        SELECT a.job_id, @job_id, CASE @on_dead WHEN 'cancel' THEN 1 WHEN 'run' THEN 2 ELSE 0 END FROM @after AS a
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+        EXEC [$(schema)].[watch_parents] @after;
+    END;
+    IF @duplicate = 0 AND @group_key IS NOT NULL AND @due <= @now AND @held IS NULL
         INSERT [$(schema)].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended, job_id)
             VALUES (@queue_id, @group_key, 0, @job_id);
     COMMIT TRANSACTION;
     IF @group_key IS NOT NULL
         EXEC [$(schema)].[advance_groups] @queue_id;
+    IF @held = 1
+        EXEC [$(schema)].[advance_edges];
 END;
 
 -- Claims may have passed this id already (see marks). In a caller's transaction, sweep finds the job after the commit.

@@ -1,4 +1,5 @@
--- Records a queue in linked_queues. Called by procedures that enqueue jobs of batches or groups, in their transaction.
+-- Records a queue in linked_queues. Called by procedures that enqueue jobs of batches or groups, or jobs that wait for
+-- others, in their transaction.
 CREATE OR ALTER PROCEDURE [$(schema)].[link_queue]
     @queue_id int
 AS
@@ -13,6 +14,6 @@ BEGIN
     IF EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (ROWLOCK, READCOMMITTEDLOCK)
         WHERE queue_id = @queue_id AND delivery = 'at_most_once')
         THROW 58003,
-            N'a queue with delivery at_most_once cannot have groups or batches, because its claims delete the jobs', 1;
+            N'a queue with delivery at_most_once cannot have groups, batches or edges, because its claims delete the jobs', 1;
 END;
 GO

@@ -1,6 +1,6 @@
 -- Enqueues many jobs in the caller's transaction, with ascending ids in the order of their ordinals. Jobs with a time
 -- limit, headers, needs, a group, a batch or a latest start also have a row in @details. Groups, batches, @part_of and
--- @part work as for enqueue. Result (none with @report = 0, for triggers): ordinal, job_id, duplicate, refused. A
+-- @part work as for enqueue. Jobs that wait for others (edges) have a row in @edges for each of these. Result (none with @report = 0, for triggers): ordinal, job_id, duplicate, refused. A
 -- duplicate has the job_id of the unfinished or earlier job with its key. If the part exists, the result is empty.
 --
 -- A full queue (max_depth) refuses all of the jobs with error 58023, as enqueue does; if there is room for some, all are
@@ -20,7 +20,8 @@ CREATE OR ALTER PROCEDURE [$(schema)].[enqueue_batch]
     @part_of     bigint = NULL,  -- the batch that the call adds a part to
     @part        bigint = NULL,  -- the part's number, chosen by the caller
     @in_part     bit = 0,        -- 1: the first jobs only, if there is no room for all; needs @report, and no @part
-    @force       bit = 0         -- 1: also if the queue is full
+    @force       bit = 0,        -- 1: also if the queue is full
+    @edges       [$(schema)].[edge_list] READONLY  -- what the jobs wait for
 AS
 SET NOCOUNT ON;
 -- The caller's XACT_ABORT decides what a full queue does to the caller's transaction.
@@ -30,7 +31,7 @@ SET ROWCOUNT 0;  -- a caller's ROWCOUNT would forbid NEXT VALUE FOR
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;  -- the caller's level may be another, see enqueue
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @delivery varchar(13), @has_details bit = 0,
-    @has_members bit = 0, @may_expire bit = 0, @has_keys bit = 0, @is_own bit = 0, @is_gone bit = 0, @again bit = 1,
+    @has_members bit = 0, @has_edges bit = 0, @may_expire bit = 0, @has_keys bit = 0, @is_own bit = 0, @is_gone bit = 0, @again bit = 1,
     @keys int = 0, @place int, @ordinal int, @batch_id bigint, @job_id bigint, @tries int = 0, @first_id bigint, @wrong bigint,
     @texts nvarchar(max), @late bit = 0, @expired int,
     @looked int,  -- the last key whose job was found expired
@@ -46,7 +47,8 @@ DECLARE @numbered TABLE
     batch_id      bigint         NULL,
     group_key     nvarchar(128)  COLLATE Latin1_General_100_BIN2 NULL,
     needs         varchar(1000)  COLLATE Latin1_General_100_BIN2 NULL,
-    start_by      datetime2(3)   NULL
+    start_by      datetime2(3)   NULL,
+    held          bit            NULL   -- 1: it waits for other jobs
 );
 -- Jobs with a key, in the order of the keys.
 DECLARE @keyed TABLE
@@ -56,6 +58,9 @@ DECLARE @keyed TABLE
     dedup_key nvarchar(256) COLLATE Latin1_General_100_BIN2 NOT NULL
 );
 DECLARE @batches TABLE (batch_id bigint NOT NULL PRIMARY KEY CLUSTERED);
+DECLARE @added TABLE (parent_id bigint NOT NULL, child_id bigint NOT NULL, on_dead tinyint NOT NULL,
+    PRIMARY KEY CLUSTERED (parent_id, child_id));
+DECLARE @parents [$(schema)].[id_list];
 
 SELECT @queue_id = queue_id, @delivery = delivery, @max_depth = max_depth
 FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
@@ -125,9 +130,33 @@ BEGIN
         THROW 58003, N'part_of and part must be given together, and batch_id must be NULL or part_of', 1;
     SET @has_members = 1;
 END;
+IF EXISTS (SELECT 1 FROM @edges)
+BEGIN
+    SET @has_edges = 1;
+    IF (SELECT COUNT(*) FROM @edges) > 10000
+        THROW 58003, N'edges must have at most 10000 rows', 1;
+    IF EXISTS (SELECT 1 FROM @edges
+        WHERE (parent_id IS NULL AND parent_ordinal IS NULL) OR (parent_id IS NOT NULL AND parent_ordinal IS NOT NULL))
+        THROW 58003, N'an edge needs either a parent_id or a parent_ordinal', 1;
+    IF EXISTS (SELECT 1 FROM @edges WHERE on_dead NOT IN ('hold', 'cancel', 'run'))
+        THROW 58003, N'on_dead must be hold, cancel or run', 1;
+    SELECT TOP (1) @wrong = e.ordinal FROM @edges AS e
+        WHERE NOT EXISTS (SELECT 1 FROM @jobs AS n WHERE n.ordinal = e.ordinal);
+    IF @wrong IS NOT NULL
+        EXEC [$(schema)].[refuse] N'ordinal in edges', @wrong, N'the ordinal of a job';
+    SELECT TOP (1) @wrong = e.parent_ordinal FROM @edges AS e
+        WHERE e.parent_ordinal >= e.ordinal
+            OR e.parent_ordinal IS NOT NULL
+               AND NOT EXISTS (SELECT 1 FROM @jobs AS n WHERE n.ordinal = e.parent_ordinal);
+    IF @wrong IS NOT NULL
+        EXEC [$(schema)].[refuse] N'parent_ordinal in edges', @wrong, N'the ordinal of an earlier job';
+END;
 IF @has_members = 1 AND @delivery = 'at_most_once'
     THROW 58003,
         N'a queue with delivery at_most_once cannot have groups or batches, because its claims delete the jobs', 1;
+IF @has_edges = 1 AND @delivery = 'at_most_once'
+    THROW 58003,
+        N'jobs of a queue with delivery at_most_once cannot wait for others, because its claims delete the jobs', 1;
 
 IF @max_depth IS NOT NULL AND ISNULL(@force, 0) = 0
 BEGIN
@@ -177,6 +206,17 @@ IF @may_expire = 1
     INNER JOIN @jobs AS n ON n.ordinal = d.ordinal;
 IF @part IS NOT NULL
     UPDATE @numbered SET batch_id = @part_of;
+IF @has_edges = 1
+BEGIN
+    UPDATE i SET held = 1 FROM @numbered AS i WHERE EXISTS (SELECT 1 FROM @edges AS e WHERE e.ordinal = i.ordinal);
+    -- A job that does not exist yet would count as done.
+    SELECT TOP (1) @wrong = e.parent_id
+    FROM @edges AS e
+    INNER JOIN @numbered AS i ON i.ordinal = e.ordinal
+    WHERE e.parent_id < 1 OR e.parent_id >= i.own_id;
+    IF @wrong IS NOT NULL
+        EXEC [$(schema)].[refuse] N'parent_id in edges', @wrong, N'the id of a job';
+END;
 
 IF @has_keys = 1
 BEGIN
@@ -187,7 +227,7 @@ BEGIN
 END;
 IF @has_members = 1
     INSERT @batches (batch_id) SELECT DISTINCT i.batch_id FROM @numbered AS i WHERE i.batch_id IS NOT NULL;
-IF (@has_keys = 1 OR @has_members = 1) AND @@TRANCOUNT = 0
+IF (@has_keys = 1 OR @has_members = 1 OR @has_edges = 1) AND @@TRANCOUNT = 0
     SET @is_own = 1;
 
 WHILE @again = 1
@@ -228,15 +268,15 @@ BEGIN
     END;
     INSERT [$(schema)].[jobs] WITH (ROWLOCK)
         (job_id, queue_id, state, priority, max_attempts, enqueued_at, due_at, correlation_id, kind,
-         payload_utf16, payload, time_limit_ms, headers, batch_id, group_key, needs, start_by, plain)
+         payload_utf16, payload, time_limit_ms, headers, batch_id, group_key, needs, start_by, held, plain)
     SELECT i.own_id, @queue_id,
-           CASE WHEN n.due_at > @now OR n.delay_ms > 0 THEN 1 WHEN i.group_key IS NOT NULL THEN 6 ELSE 0 END,
+           CASE WHEN i.held = 1 THEN 6 WHEN n.due_at > @now OR n.delay_ms > 0 THEN 1 WHEN i.group_key IS NOT NULL THEN 6 ELSE 0 END,
            ISNULL(n.priority, 0), n.max_attempts, @now,
            COALESCE(CASE WHEN n.due_at > @now THEN n.due_at END,
                DATEADD(MILLISECOND, n.delay_ms % 1000, DATEADD(SECOND, n.delay_ms / 1000, @now)), @now),
            n.correlation_id, n.kind, CASE WHEN n.text IS NULL THEN 0 ELSE 1 END,
            ISNULL(n.payload, CAST(n.text AS varbinary(max))), i.time_limit_ms, i.headers, i.batch_id, i.group_key,
-           i.needs, i.start_by, CASE WHEN @has_details = 0 AND @part IS NULL AND n.correlation_id IS NULL THEN 1 END
+           i.needs, i.start_by, i.held, CASE WHEN @has_details = 0 AND @part IS NULL AND n.correlation_id IS NULL THEN 1 END
     FROM @jobs AS n
     INNER JOIN @numbered AS i ON i.ordinal = n.ordinal
     WHERE n.dedup_key IS NULL
@@ -276,15 +316,16 @@ BEGIN
             BEGIN TRY
                 INSERT [$(schema)].[jobs] WITH (ROWLOCK)
                     (job_id, queue_id, state, priority, max_attempts, enqueued_at, due_at, correlation_id, kind,
-                     dedup_key, payload_utf16, payload, time_limit_ms, headers, batch_id, group_key, needs, start_by)
+                     dedup_key, payload_utf16, payload, time_limit_ms, headers, batch_id, group_key, needs, start_by,
+                     held)
                 SELECT i.own_id, @queue_id,
-                    CASE WHEN n.due_at > @now OR n.delay_ms > 0 THEN 1 WHEN i.group_key IS NOT NULL THEN 6 ELSE 0 END,
+                    CASE WHEN i.held = 1 THEN 6 WHEN n.due_at > @now OR n.delay_ms > 0 THEN 1 WHEN i.group_key IS NOT NULL THEN 6 ELSE 0 END,
                     ISNULL(n.priority, 0), n.max_attempts, @now,
                     COALESCE(CASE WHEN n.due_at > @now THEN n.due_at END,
                         DATEADD(MILLISECOND, n.delay_ms % 1000, DATEADD(SECOND, n.delay_ms / 1000, @now)), @now),
                     n.correlation_id, n.kind, n.dedup_key, CASE WHEN n.text IS NULL THEN 0 ELSE 1 END,
                     ISNULL(n.payload, CAST(n.text AS varbinary(max))), i.time_limit_ms, i.headers, i.batch_id,
-                    i.group_key, i.needs, i.start_by
+                    i.group_key, i.needs, i.start_by, i.held
                 FROM @jobs AS n
                 INNER LOOP JOIN @numbered AS i ON i.ordinal = n.ordinal
                 WHERE n.ordinal = @ordinal
@@ -341,13 +382,34 @@ BEGIN
             GROUP BY i.batch_id;
         INSERT [$(schema)].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended, job_id)
         SELECT @queue_id, i.group_key, 0, MIN(i.own_id) FROM @numbered AS i
-            WHERE i.group_key IS NOT NULL AND i.found_id IS NULL GROUP BY i.group_key;
+            WHERE i.group_key IS NOT NULL AND i.found_id IS NULL AND i.held IS NULL GROUP BY i.group_key;
+    END;
+    IF @has_edges = 1 AND @again = 0
+    BEGIN
+        -- The queue of the children: see note_edges.
+        EXEC [$(schema)].[link_queue] @queue_id;
+        INSERT @added (parent_id, child_id, on_dead)
+        SELECT a.parent_id, a.child_id, MIN(a.on_dead)
+        FROM (SELECT COALESCE(e.parent_id, p.found_id, p.own_id) AS parent_id, i.own_id AS child_id,
+                  CASE e.on_dead WHEN 'cancel' THEN 1 WHEN 'run' THEN 2 ELSE 0 END AS on_dead
+              FROM @edges AS e
+              INNER JOIN @numbered AS i ON i.ordinal = e.ordinal
+              LEFT JOIN @numbered AS p ON p.ordinal = e.parent_ordinal
+              WHERE i.found_id IS NULL) AS a
+        GROUP BY a.parent_id, a.child_id;
+        INSERT [$(schema)].[edges] WITH (ROWLOCK) (parent_id, child_id, on_dead)
+        SELECT a.parent_id, a.child_id, a.on_dead FROM @added AS a
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+        INSERT @parents (job_id) SELECT DISTINCT a.parent_id FROM @added AS a;
+        EXEC [$(schema)].[watch_parents] @parents;
     END;
     IF @is_own = 1 AND @again = 0
         COMMIT TRANSACTION;
 END;
 IF @has_members = 1
     EXEC [$(schema)].[advance_groups] @queue_id;
+IF @has_edges = 1
+    EXEC [$(schema)].[advance_edges];
 
 -- As in enqueue: claims may have passed these ids, and an error must not fail the call.
 IF @@TRANCOUNT = 0

@@ -45,7 +45,7 @@ ELSE
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
 UPDATE j
-SET state = 5, ended = 1, finished_at = @now,
+SET state = 5, ended = 1, held = NULL, finished_at = @now,
     -- The error of a failed attempt is in the table attempts, too.
     error = CONCAT(N'expired: no attempt may start after ', CONVERT(nvarchar(23), j.start_by, 126), N'Z')
 OUTPUT inserted.job_id, 5, inserted.in_turn, inserted.batch_id, inserted.group_key
@@ -59,6 +59,7 @@ OPTION (MAXDOP 1, KEEPFIXED PLAN);
 SET @expired = @@ROWCOUNT;
 IF @linked = 1
     EXEC [$(schema)].[note_ends] @queue_id, @members;
+EXEC [$(schema)].[note_edges] @members;
 COMMIT TRANSACTION;
 IF @grouped = 1
     EXEC [$(schema)].[advance_groups] @queue_id;

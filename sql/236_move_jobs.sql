@@ -34,7 +34,11 @@ SELECT @links = (SELECT TOP (1) 1
               FROM @failed AS f
               INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
                   ON j.job_id = f.job_id
-              WHERE j.group_key IS NOT NULL OR j.batch_id IS NOT NULL)
+              WHERE j.group_key IS NOT NULL OR j.batch_id IS NOT NULL
+                  OR EXISTS (SELECT 1 FROM [$(schema)].[edges] AS e WITH (NOLOCK, FORCESEEK (edges_pk (parent_id)))
+                             WHERE e.parent_id = j.job_id)
+                  OR EXISTS (SELECT 1 FROM [$(schema)].[edges] AS e WITH (NOLOCK, FORCESEEK (edges_child (child_id)))
+                             WHERE e.child_id = j.job_id))
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 IF @why IS NULL AND @links = 1
     EXEC [$(schema)].[link_queue] @to_id;

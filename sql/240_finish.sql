@@ -38,7 +38,7 @@ DECLARE @now datetime2(3), @queue_id int, @completion varchar(8), @max_attempts 
 DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead bit NOT NULL, attempt int NULL);
 -- adopt: end
 DECLARE @failed [$(schema)].[attempt_list];
-DECLARE @members [$(schema)].[member_list];
+DECLARE @members [$(schema)].[member_list], @ended [$(schema)].[member_list];
 
 SELECT @queue_id = queue_id, @completion = completion, @max_attempts = max_attempts, @sink = sink,
        @retry_passes = retry_passes, @dead_queue = dead_queue
@@ -247,6 +247,13 @@ BEGIN
     END;
 END;
 
+-- Asks again, after the changes: see watch_parents.
+IF EXISTS (SELECT 1 FROM [$(schema)].[linked_queues] WITH (NOLOCK) WHERE queue_id = @queue_id)
+    AND EXISTS (SELECT 1 FROM [$(schema)].[edges] WITH (NOLOCK))
+BEGIN
+    INSERT @ended (job_id, state) SELECT job_id, 3 FROM @found;
+    EXEC [$(schema)].[note_edges] @ended;
+END;
 IF @is_linked = 1 AND EXISTS (SELECT 1 FROM @members)
 BEGIN
     -- A retried job passes its turn on.
@@ -270,6 +277,8 @@ COMMIT TRANSACTION;
 
 IF @first_moved IS NOT NULL OR EXISTS (SELECT 1 FROM @members WHERE group_key IS NOT NULL)
     EXEC [$(schema)].[advance_groups] @queue_id;
+IF EXISTS (SELECT 1 FROM @ended)
+    EXEC [$(schema)].[advance_edges];
 IF @first_moved IS NOT NULL
     EXEC [$(schema)].[wake_moved] @dead_queue, @first_moved;
 IF @outcome > 0

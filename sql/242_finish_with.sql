@@ -202,6 +202,7 @@ BEGIN
         EXEC [$(schema)].[advance_groups] @next_id;
         DELETE @grouped WHERE queue_id = @next_id;
     END;
+    EXEC [$(schema)].[advance_edges];
     -- Jobs that finish has moved to the dead queue.
     SELECT @next = d.name, @next_id = d.queue_id
     FROM [$(schema)].[queues] AS q WITH (NOLOCK)

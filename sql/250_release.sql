@@ -54,7 +54,10 @@ BEGIN
     INSERT @found (job_id) SELECT job_id FROM @members WHERE state = 5;
 END;
 IF EXISTS (SELECT 1 FROM @members)
+BEGIN
     EXEC [$(schema)].[note_ends] @queue_id, @members;
+    EXEC [$(schema)].[note_edges] @members;
+END;
 COMMIT TRANSACTION;
 IF EXISTS (SELECT 1 FROM @members WHERE group_key IS NOT NULL)
     EXEC [$(schema)].[advance_groups] @queue_id;

@@ -29,7 +29,7 @@ DECLARE @lost TABLE (worker_id uniqueidentifier NOT NULL PRIMARY KEY CLUSTERED, 
 DECLARE @given_back TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, state tinyint NOT NULL, fence int NOT NULL,
     attempt int NOT NULL, in_turn bit NULL, batch_id bigint NULL,
     group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL);
-DECLARE @members [$(schema)].[member_list];
+DECLARE @members [$(schema)].[member_list], @ended [$(schema)].[member_list];
 DECLARE @failed [$(schema)].[attempt_list];
 
 SELECT @queue_id = queue_id, @max_attempts = max_attempts, @dead_queue = dead_queue
@@ -177,6 +177,8 @@ BEGIN
     -- adopt: end
     IF @@ROWCOUNT > 0
         EXEC [$(schema)].[note_ends] @queue_id, @members;
+    INSERT @ended (job_id, state) SELECT g.job_id, g.state FROM @given_back AS g WHERE g.state >= 3 AND g.state < 6;
+    EXEC [$(schema)].[note_edges] @ended;
 END;
 COMMIT TRANSACTION;
 IF @first_moved IS NOT NULL OR EXISTS (SELECT 1 FROM @members WHERE group_key IS NOT NULL)

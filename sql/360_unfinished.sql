@@ -1,6 +1,6 @@
 -- For draining workers: returns whether a queue has unfinished jobs (ready, scheduled, waiting or claimed). With
 -- @due_within_ms, jobs that are due later do not count, and neither do jobs that wait behind them. Jobs that wait behind
--- a dead one (halt_groups) never count. Result: unfinished, ready, scheduled, claimed, paused, next_due_ms (NULL:
+-- a dead one (halt_groups), for a dead one or for jobs of other queues never count. Result: unfinished, ready, scheduled, claimed, paused, next_due_ms (NULL:
 -- nothing scheduled; negative: overdue), waiting.
 --
 -- Costs a few seeks at any depth. Reads one state after the other by NOLOCK, so a job that changes its state meanwhile
@@ -42,9 +42,11 @@ OPTION (MAXDOP 1, KEEPFIXED PLAN);
 SELECT @waiting = 1
 WHERE EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (NOLOCK, INDEX (jobs_waiting))
               WHERE queue_id = @queue_id AND state = 6)
-    -- Jobs that wait behind a job that is due later wait at least as long, and those behind a dead one (halt_groups)
-    -- until an operator comes. Without these, a job waits only until its group gets the next turn.
+    -- Jobs that wait behind a job that is due later wait at least as long, and those behind a dead one (halt_groups), or
+    -- for one, until an operator comes. Without these, and jobs of other queues, a job waits only until its group gets
+    -- the next turn, or until its last parent's end is noted.
     AND (@ready = 1 OR @scheduled = 1 OR @claimed = 1
+         OR EXISTS (SELECT 1 FROM [$(schema)].[edge_events] WITH (NOLOCK))
          OR EXISTS (SELECT 1 FROM [$(schema)].[group_events] WITH (NOLOCK) WHERE queue_id = @queue_id)
          OR EXISTS (SELECT 1 FROM [$(schema)].[groups] WITH (NOLOCK) WHERE queue_id = @queue_id AND in_turn = 0))
 OPTION (MAXDOP 1, KEEPFIXED PLAN);

@@ -15,8 +15,10 @@ DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @keep_done_s int, @
     @lock_timeout int = @@LOCK_TIMEOUT;
 -- IGNORE_DUP_KEY: a job that moves within an index during the read may be found twice.
 DECLARE @old TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED WITH (IGNORE_DUP_KEY = ON));
--- Deleted jobs. failed: the job may have failed attempts; a done job that was claimed only once has none.
-DECLARE @gone TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, failed bit NOT NULL);
+-- Deleted jobs. failed: the job may have failed attempts; a done job that was claimed only once has none. state: of a
+-- job that was not in the archive.
+DECLARE @gone TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, failed bit NOT NULL, state tinyint NULL);
+DECLARE @ended [$(schema)].[member_list];
 
 SELECT @queue_id = queue_id, @keep_done_s = keep_done_s, @keep_dead_s = keep_dead_s
     FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
@@ -40,7 +42,7 @@ BEGIN
     IF @@ROWCOUNT > 0
     BEGIN
         DELETE j
-        OUTPUT deleted.job_id, CASE WHEN deleted.fence > 1 THEN 1 ELSE 0 END INTO @gone (job_id, failed)
+        OUTPUT deleted.job_id, CASE WHEN deleted.fence > 1 THEN 1 ELSE 0 END, 3 INTO @gone (job_id, failed, state)
         FROM @old AS o
         INNER LOOP JOIN [$(schema)].[jobs] AS j
             WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
@@ -90,7 +92,7 @@ BEGIN
     IF @@ROWCOUNT > 0
     BEGIN
         DELETE j
-        OUTPUT deleted.job_id, 1 INTO @gone (job_id, failed)
+        OUTPUT deleted.job_id, 1, deleted.state INTO @gone (job_id, failed, state)
         FROM @old AS o
         INNER LOOP JOIN [$(schema)].[jobs] AS j
             WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
@@ -109,6 +111,11 @@ IF EXISTS (SELECT 1 FROM @gone WHERE failed = 1)
     INNER LOOP JOIN [$(schema)].[attempts] AS a WITH (ROWLOCK, FORCESEEK, INDEX (attempts_pk)) ON a.job_id = g.job_id
     WHERE g.failed = 1
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
+IF EXISTS (SELECT 1 FROM [$(schema)].[edges] WITH (NOLOCK))
+BEGIN
+    INSERT @ended (job_id, last_state) SELECT job_id, state FROM @gone WHERE state IS NOT NULL;
+    EXEC [$(schema)].[note_edges] @ended;
+END;
 COMMIT TRANSACTION;
 
 -- Progress of jobs that are gone or done (ids are never used again). The rows are found without locks and then checked

@@ -58,7 +58,7 @@ ORDER BY a.job_id  -- keeps the order of the join
 OPTION (MAXDOP 1);
 
 UPDATE j
-SET state = 5, ended = 1, finished_at = @now, error = @error
+SET state = 5, ended = 1, held = NULL, finished_at = @now, error = @error
 OUTPUT inserted.job_id, 5, inserted.in_turn, inserted.batch_id, inserted.group_key
 INTO @members (job_id, state, in_turn, batch_id, group_key)
 FROM @held AS h
@@ -84,7 +84,9 @@ BEGIN
     OPTION (MAXDOP 1);
 END;
 EXEC [$(schema)].[note_ends] @queue_id, @members;
+EXEC [$(schema)].[note_edges] @members;
 COMMIT TRANSACTION;
+EXEC [$(schema)].[advance_edges];
 IF EXISTS (SELECT 1 FROM @members WHERE group_key IS NOT NULL)
     EXEC [$(schema)].[advance_groups] @queue_id;
 

@@ -146,8 +146,8 @@ BEGIN
         -- A job that was requeued and died again meanwhile is too young. Unfinished jobs (0, 1, 6) count as cancelled.
         DELETE j
         OUTPUT deleted.job_id, CASE WHEN deleted.ended = 0 THEN 5 END, deleted.in_turn, deleted.batch_id,
-            deleted.group_key
-        INTO @gone (job_id, state, in_turn, batch_id, group_key)
+            deleted.group_key, deleted.state
+        INTO @gone (job_id, state, in_turn, batch_id, group_key, last_state)
         FROM @old AS o
         INNER LOOP JOIN [$(schema)].[jobs] AS j
             WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
@@ -163,7 +163,10 @@ BEGIN
     INNER LOOP JOIN [$(schema)].[attempts] AS a WITH (ROWLOCK, FORCESEEK, INDEX (attempts_pk)) ON a.job_id = g.job_id
     OPTION (MAXDOP 1);
     EXEC [$(schema)].[note_ends] @queue_id, @gone;
+    IF @state <> 'archived'
+        EXEC [$(schema)].[note_edges] @gone;
     COMMIT TRANSACTION;
+    EXEC [$(schema)].[advance_edges];
     IF EXISTS (SELECT 1 FROM @gone WHERE group_key IS NOT NULL)
         EXEC [$(schema)].[advance_groups] @queue_id;
     DELETE @gone;

@@ -129,8 +129,9 @@ BEGIN
     -- Unfinished jobs are cancelled. A job stays if it was moved to another queue since it was read, or if a worker
     -- that registered since the check has claimed it.
     DELETE j
-    OUTPUT deleted.job_id, CASE WHEN deleted.ended = 0 THEN 5 END, deleted.in_turn, deleted.batch_id, deleted.group_key
-    INTO @gone (job_id, state, in_turn, batch_id, group_key)
+    OUTPUT deleted.job_id, CASE WHEN deleted.ended = 0 THEN 5 END, deleted.in_turn, deleted.batch_id,
+        deleted.group_key, deleted.state
+    INTO @gone (job_id, state, in_turn, batch_id, group_key, last_state)
     FROM @old AS o
     INNER LOOP JOIN [$(schema)].[jobs] AS j
         WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = o.job_id
@@ -140,6 +141,7 @@ BEGIN
                             WHERE w.worker_id = j.worker_id AND w.lost_at IS NULL AND w.lease_until >= @now))
     OPTION (MAXDOP 1);
     SET @jobs = @@ROWCOUNT;
+    EXEC [$(schema)].[note_edges] @gone;
     DELETE @old;
     SET @room = @max - @jobs;
     INSERT @old (job_id) SELECT TOP (@room) job_id
@@ -159,6 +161,7 @@ BEGIN
     OPTION (MAXDOP 1);
     EXEC [$(schema)].[note_ends] @queue_id, @gone;
     COMMIT TRANSACTION;
+    EXEC [$(schema)].[advance_edges];
     IF @jobs > 0
         SET @outcome = NULL;
     ELSE IF EXISTS (SELECT 1 FROM [$(schema)].[workers] WITH (NOLOCK)

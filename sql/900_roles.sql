@@ -28,7 +28,10 @@ GRANT EXECUTE ON OBJECT::[$(schema)].[find_job] TO [$(schema)_producer];
 GRANT EXECUTE ON OBJECT::[$(schema)].[schema_info] TO [$(schema)_producer];
 GRANT EXECUTE ON TYPE::[$(schema)].[enqueue_list] TO [$(schema)_producer];
 GRANT EXECUTE ON TYPE::[$(schema)].[detail_list] TO [$(schema)_producer];
+GRANT EXECUTE ON TYPE::[$(schema)].[edge_list] TO [$(schema)_producer];
 GRANT EXECUTE ON TYPE::[$(schema)].[id_list] TO [$(schema)_producer];
+-- The table type of variables in cancel_expired and advance_edges.
+GRANT EXECUTE ON TYPE::[$(schema)].[member_list] TO [$(schema)_producer];
 GO
 
 -- Runs jobs.
@@ -48,6 +51,7 @@ GRANT EXECUTE ON OBJECT::[$(schema)].[note_progress] TO [$(schema)_worker];
 GRANT EXECUTE ON OBJECT::[$(schema)].[note_kinds] TO [$(schema)_worker];
 GRANT EXECUTE ON OBJECT::[$(schema)].[peaks_by_kind] TO [$(schema)_worker];
 GRANT EXECUTE ON OBJECT::[$(schema)].[checkpoints] TO [$(schema)_worker];
+GRANT EXECUTE ON OBJECT::[$(schema)].[parents] TO [$(schema)_worker];
 GRANT EXECUTE ON OBJECT::[$(schema)].[promote] TO [$(schema)_worker];
 GRANT EXECUTE ON OBJECT::[$(schema)].[sample] TO [$(schema)_worker];
 GRANT EXECUTE ON OBJECT::[$(schema)].[unfinished] TO [$(schema)_worker];
@@ -69,6 +73,8 @@ GRANT EXECUTE ON TYPE::[$(schema)].[kind_list] TO [$(schema)_worker];
 -- Table types of variables in finish_with and call_sink.
 GRANT EXECUTE ON TYPE::[$(schema)].[enqueue_list] TO [$(schema)_worker];
 GRANT EXECUTE ON TYPE::[$(schema)].[detail_list] TO [$(schema)_worker];
+GRANT EXECUTE ON TYPE::[$(schema)].[edge_list] TO [$(schema)_worker];
+GRANT EXECUTE ON TYPE::[$(schema)].[id_list] TO [$(schema)_worker];
 GRANT EXECUTE ON TYPE::[$(schema)].[sink_list] TO [$(schema)_worker];
 GO
 
@@ -103,6 +109,7 @@ GRANT EXECUTE ON OBJECT::[$(schema)].[seal_batch] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[cancel_batch] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[list_batches] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[peek] TO [$(schema)_operator];
+GRANT EXECUTE ON OBJECT::[$(schema)].[list_edges] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[progress_of] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[find_job] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[set_schedule] TO [$(schema)_operator];
@@ -116,6 +123,7 @@ GRANT EXECUTE ON OBJECT::[$(schema)].[schema_info] TO [$(schema)_operator];
 GRANT EXECUTE ON TYPE::[$(schema)].[enqueue_list] TO [$(schema)_operator];
 GRANT EXECUTE ON TYPE::[$(schema)].[id_list] TO [$(schema)_operator];
 GRANT EXECUTE ON TYPE::[$(schema)].[detail_list] TO [$(schema)_operator];
+GRANT EXECUTE ON TYPE::[$(schema)].[edge_list] TO [$(schema)_operator];
 -- Table types of variables in cancel, purge and requeue.
 GRANT EXECUTE ON TYPE::[$(schema)].[member_list] TO [$(schema)_operator];
 -- For create_queue, because the catalog shows only objects that the caller may use.
@@ -133,6 +141,7 @@ GRANT EXECUTE ON OBJECT::[$(schema)].[backlog] TO [$(schema)_monitor];
 GRANT EXECUTE ON OBJECT::[$(schema)].[sample] TO [$(schema)_monitor];
 GRANT EXECUTE ON OBJECT::[$(schema)].[unfinished] TO [$(schema)_monitor];
 GRANT EXECUTE ON OBJECT::[$(schema)].[peek] TO [$(schema)_monitor];
+GRANT EXECUTE ON OBJECT::[$(schema)].[list_edges] TO [$(schema)_monitor];
 GRANT EXECUTE ON OBJECT::[$(schema)].[progress_of] TO [$(schema)_monitor];
 GRANT EXECUTE ON OBJECT::[$(schema)].[find_job] TO [$(schema)_monitor];
 GRANT EXECUTE ON TYPE::[$(schema)].[id_list] TO [$(schema)_monitor];

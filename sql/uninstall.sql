@@ -26,7 +26,7 @@ DROP PROCEDURE IF EXISTS [$(schema)].[list_audit], [$(schema)].[end_audit], [$(s
     [$(schema)].[list_batches], [$(schema)].[cancel_batch], [$(schema)].[seal_batch], [$(schema)].[create_batch],
     [$(schema)].[list_schedules], [$(schema)].[run_schedule_now], [$(schema)].[resume_schedule],
     [$(schema)].[pause_schedule], [$(schema)].[delete_schedule], [$(schema)].[set_schedule], [$(schema)].[schema_info],
-    [$(schema)].[list_errors], [$(schema)].[find_job], [$(schema)].[progress_of], [$(schema)].[peek_attempts],
+    [$(schema)].[list_errors], [$(schema)].[find_job], [$(schema)].[progress_of], [$(schema)].[list_edges], [$(schema)].[peek_attempts],
     [$(schema)].[peek], [$(schema)].[delete_queue], [$(schema)].[delete_empty_queue], [$(schema)].[purge],
     [$(schema)].[set_priority], [$(schema)].[skip], [$(schema)].[run_again], [$(schema)].[promote_now], [$(schema)].[outcomes], [$(schema)].[cancel],
     [$(schema)].[requeue], [$(schema)].[note_requeued], [$(schema)].[resume], [$(schema)].[pause],
@@ -34,7 +34,7 @@ DROP PROCEDURE IF EXISTS [$(schema)].[list_audit], [$(schema)].[end_audit], [$(s
     [$(schema)].[stats], [$(schema)].[fail_schedule], [$(schema)].[fire_schedule], [$(schema)].[due_schedules],
     [$(schema)].[expire], [$(schema)].[thin_history], [$(schema)].[unfinished], [$(schema)].[sample],
     [$(schema)].[promote], [$(schema)].[peaks_by_kind], [$(schema)].[unregister_worker], [$(schema)].[note_kinds],
-    [$(schema)].[note_history], [$(schema)].[checkpoints], [$(schema)].[note_progress], [$(schema)].[heartbeat],
+    [$(schema)].[note_history], [$(schema)].[parents], [$(schema)].[checkpoints], [$(schema)].[note_progress], [$(schema)].[heartbeat],
     [$(schema)].[register_worker],
     [$(schema)].[reap], [$(schema)].[tend], [$(schema)].[recover], [$(schema)].[recall], [$(schema)].[release], [$(schema)].[finish_one],
     [$(schema)].[finish_with], [$(schema)].[finish_mended], [$(schema)].[finish], [$(schema)].[call_sink],
@@ -42,9 +42,9 @@ DROP PROCEDURE IF EXISTS [$(schema)].[list_audit], [$(schema)].[end_audit], [$(s
     [$(schema)].[claim], [$(schema)].[claim_runs], [$(schema)].[claim_limited], [$(schema)].[claim_aged],
     [$(schema)].[claim_once],
     [$(schema)].[note_attempts], [$(schema)].[note_refused], [$(schema)].[cancel_expired], [$(schema)].[sweep], [$(schema)].[lower_marks],
-    [$(schema)].[widen_gap], [$(schema)].[next_priority], [$(schema)].[enqueue_batch], [$(schema)].[advance_groups],
+    [$(schema)].[widen_gap], [$(schema)].[next_priority], [$(schema)].[advance_edges], [$(schema)].[note_edges], [$(schema)].[enqueue_batch], [$(schema)].[advance_groups],
     [$(schema)].[note_ends], [$(schema)].[lock_groups], [$(schema)].[end_batch], [$(schema)].[lock_batch],
-    [$(schema)].[link_queue], [$(schema)].[enqueue], [$(schema)].[room],
+    [$(schema)].[watch_parents], [$(schema)].[link_queue], [$(schema)].[enqueue], [$(schema)].[room],
     [$(schema)].[latest_start], [$(schema)].[check_job], [$(schema)].[create_queue],
     [$(schema)].[check_needs], [$(schema)].[check_text], [$(schema)].[raise], [$(schema)].[mend_text],
     [$(schema)].[refuse], [$(schema)].[unknown_queue];
@@ -59,11 +59,12 @@ DROP TYPE IF EXISTS [$(schema)].[member_list];
 DROP TYPE IF EXISTS [$(schema)].[attempt_list];
 DROP TYPE IF EXISTS [$(schema)].[usage_list];
 DROP TYPE IF EXISTS [$(schema)].[finish_list];
+DROP TYPE IF EXISTS [$(schema)].[edge_list];
 DROP TYPE IF EXISTS [$(schema)].[detail_list];
 DROP TYPE IF EXISTS [$(schema)].[enqueue_list];
 DROP TABLE IF EXISTS [$(schema)].[refused_rows], [$(schema)].[adoption], [$(schema)].[audit],
     [$(schema)].[kind_history], [$(schema)].[history], [$(schema)].[claim_rates], [$(schema)].[claim_places],
-    [$(schema)].[linked_queues], [$(schema)].[group_events], [$(schema)].[groups], [$(schema)].[batch_counts],
+    [$(schema)].[edge_events], [$(schema)].[edges], [$(schema)].[linked_queues], [$(schema)].[group_events], [$(schema)].[groups], [$(schema)].[batch_counts],
     [$(schema)].[batch_additions], [$(schema)].[batches], [$(schema)].[schedules], [$(schema)].[progress],
     [$(schema)].[cancellations], [$(schema)].[attempts], [$(schema)].[marks], [$(schema)].[depths], [$(schema)].[duties],
     [$(schema)].[samples], [$(schema)].[workers], [$(schema)].[archive], [$(schema)].[jobs];

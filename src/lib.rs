@@ -175,8 +175,9 @@ pub use crate::config::{Config, OutOfMemory};
 pub use crate::error::{BoxError, Error, InvalidPayload};
 pub use crate::handler::{Context, Handlers, IntoOutput, JobError, Json, KindOptions, Output, TypedJob};
 pub use crate::id::{BatchId, Enqueued, Fence, JobId};
-pub use crate::job::{BatchEnd, BatchRow, FollowUp, Job, Needs, NewBatch, NewJob, Outcome, SealedBatch, Usage};
-pub use crate::procedures::producer::JobEnd;
+pub use crate::job::{
+    BatchEnd, BatchRow, FollowUp, Job, JobEnd, Needs, NewBatch, NewJob, OnDead, Outcome, SealedBatch, Usage,
+};
 pub use crate::queue::Queue;
 pub use crate::worker::{
     Bottleneck, DrainProgress, StopHandle, Summary, Worker, WorkerBuilder, WorkerMonitor, WorkerStats,

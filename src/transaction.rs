@@ -11,7 +11,7 @@ use crate::id::{BatchId, Enqueued, Fence};
 use crate::job::{NewBatch, NewJob, SealedBatch, check_jobs};
 use crate::procedures::producer::{
     ENQUEUE_BATCH, Lists, SEAL_BATCH, batch_command, chunks, create_command, enqueue_command, in_order, read_created,
-    read_enqueued, read_sealed, seal_command,
+    read_enqueued, read_sealed, seal_command, with_parents,
 };
 use crate::procedures::worker::{Finish, FinishResult, finish_one_command, follow_up_list_type, read_finish_one};
 
@@ -232,8 +232,9 @@ where
     let lists = Lists::of(schema);
     let mut enqueued = Vec::with_capacity(jobs.len());
     for chunk in chunks(jobs) {
+        let chunk = &*with_parents(chunk, &enqueued);
         let answer = if let [job] = chunk {
-            let answer = run(client, schema, enqueue_command(schema, queue, job)?).await;
+            let answer = run(client, schema, enqueue_command(schema, queue, &lists, job)?).await;
             answer.and_then(|answer| Ok(vec![read_enqueued(&answer)?]))
         } else {
             let answer = run(client, schema, batch_command(schema, queue, &lists, chunk, None)?).await;

@@ -38,6 +38,7 @@ mod delayed_start;
 mod deleting;
 mod documentation;
 mod draining;
+mod edges;
 mod errors;
 mod exactly_once_claims;
 mod examples;

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::id::JobId;
 use crate::job::JobState;
 use crate::procedures::operator::{
-    FailedAttempt, IDS, IdPage, JobCursor, JobFilter, JobPage, JobProgress, JobRow, Listing, ROWS,
+    FailedAttempt, IDS, IdPage, JobCursor, JobEdges, JobFilter, JobPage, JobProgress, JobRow, Listing, ROWS,
 };
 
 impl Admin<'_> {
@@ -111,6 +111,16 @@ impl Admin<'_> {
     /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer.
     pub async fn job(self, job_id: JobId, cut_at: Option<usize>) -> Result<Option<JobRow>, Error> {
         self.queue.session().await?.peek_one(self.queue.name(), job_id, cut_at).await
+    }
+
+    /// Returns the jobs that a job waits for ([`NewJob::after`](crate::NewJob::after)) and the jobs that wait for it: up to
+    /// `max` of each, 1 to 1,000. Edges are kept as long as the waiting job. Never blocks.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`] if `max` is out of range; [`Error::PermissionDenied`] for a producer.
+    pub async fn edges(self, job_id: JobId, max: usize) -> Result<JobEdges, Error> {
+        self.queue.session().await?.edges(job_id, max).await
     }
 
     /// Returns the progress that running or finished jobs have reported

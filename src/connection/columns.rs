@@ -115,9 +115,13 @@ impl Columns {
 
     /// The next column, which contains one of `words`. Returns the meaning of the word.
     pub(crate) fn one_of<T: Copy>(&mut self, name: &str, words: &[(&str, T)]) -> Result<T, Error> {
-        let text: String = self.required(name)?;
+        self.optional_one_of(name, words)?.ok_or_else(|| self.unexpected(name, "it is NULL"))
+    }
+
+    pub(crate) fn optional_one_of<T: Copy>(&mut self, name: &str, words: &[(&str, T)]) -> Result<Option<T>, Error> {
+        let Some(text) = self.optional::<String>(name)? else { return Ok(None) };
         match words.iter().find(|(word, _)| *word == text) {
-            Some((_, meaning)) => Ok(*meaning),
+            Some((_, meaning)) => Ok(Some(*meaning)),
             None => Err(self.unexpected(name, &format!("it is '{text}'"))),
         }
     }

@@ -19,7 +19,7 @@ impl<'a> TableValueRow<'a> for ListedId {
 }
 
 /// The rows of the parameter, in the order of its key.
-pub(crate) fn id_rows(jobs: &[JobId]) -> impl Iterator<Item = ListedId> {
+pub(crate) fn id_rows(jobs: &[JobId]) -> impl Iterator<Item = ListedId> + use<> {
     let mut jobs = jobs.to_vec();
     jobs.sort_unstable();
     jobs.dedup();

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use crate::error::Error;
-use crate::id::{Fence, WorkerId};
-use crate::job::{Job, Note, NotedRun, Usage};
+use crate::id::{Fence, JobId, WorkerId};
+use crate::job::{Job, JobEnd, Note, NotedRun, Usage};
 use crate::time::TEN_YEARS;
 
 use super::cancellations::Cancellations;
@@ -27,6 +27,8 @@ pub struct Context {
     /// What the handler has reported.
     usage: Mutex<Option<Usage>>,
     surroundings: Arc<SharedByRuns>,
+    /// In a test.
+    parents: Vec<(JobId, JobEnd)>,
 }
 
 impl Context {
@@ -38,7 +40,7 @@ impl Context {
         surroundings: Arc<SharedByRuns>,
     ) -> Context {
         let (finishing, usage) = (AtomicBool::new(false), Mutex::new(None));
-        Context { job, cancellations, deadline, run, finishing, usage, surroundings }
+        Context { job, cancellations, deadline, run, finishing, usage, surroundings, parents: Vec::new() }
     }
 
     /// The running job.
@@ -264,6 +266,42 @@ impl Context {
         tokio::task::block_in_place(|| runtime.block_on(future))
     }
 
+    /// Returns how the jobs ended that this one has waited for ([`NewJob::after`](crate::NewJob::after)), with their
+    /// outputs, in the order of their ids. A queue that deletes done jobs keeps no outputs
+    /// ([`CompletionPolicy`](crate::admin::CompletionPolicy)). A parent that was requeued since then and has not ended
+    /// again is as it ended first, without an output.
+    ///
+    /// Blocks this thread for one round trip, on one of two connections that the worker's handlers share. In a test,
+    /// what [`with_parents`](Self::with_parents) has set.
+    ///
+    /// ```
+    /// use readpast::{BoxError, Context, Job, JobEnd, JobId, NewJob};
+    ///
+    /// fn montage(_: &Job, context: &Context) -> Result<String, BoxError> {
+    ///     let mut names = Vec::new();
+    ///     for (_, end) in context.parents()? {
+    ///         if let JobEnd::Done { output: Some(name) } = end {
+    ///             names.push(String::from_utf8(name)?);
+    ///         }
+    ///     }
+    ///     Ok(names.join("+"))
+    /// }
+    /// # let done = |id, name: &str| (JobId(id), JobEnd::Done { output: Some(name.into()) });
+    /// # let context = Context::for_test(Job::for_test(NewJob::text(""))).with_parents([done(1, "a"), done(2, "b")]);
+    /// # assert_eq!(montage(context.job(), &context).unwrap(), "a+b");
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoFreeConnection`], and the errors of [`Queue::wait`](crate::Queue::wait). [`Error::is_too_much`] if the
+    /// outputs are more than 64 MiB.
+    pub fn parents(&self) -> Result<Vec<(JobId, JobEnd)>, Error> {
+        match &self.surroundings.parents {
+            Some(parents_of) => self.block_on(parents_of(self.job.id())),
+            None => Ok(self.parents.clone()),
+        }
+    }
+
     /// The worker that claimed the job, and when the run started; `None` in a test.
     pub(crate) fn run(&self) -> Option<(WorkerId, Instant)> {
         self.run
@@ -319,6 +357,13 @@ impl Context {
     #[must_use]
     pub fn cancelled(self) -> Context {
         self.cancellations.lose_lease();
+        self
+    }
+
+    /// Sets what [`parents`](Self::parents) returns, in a test.
+    #[must_use]
+    pub fn with_parents(mut self, parents: impl IntoIterator<Item = (JobId, JobEnd)>) -> Context {
+        self.parents = parents.into_iter().collect();
         self
     }
 

@@ -39,7 +39,7 @@ pub use kind_options::KindOptions;
 pub use output::{IntoOutput, Json, Output};
 pub(crate) use retry_delay::retry_delay;
 pub(crate) use run::{RunResult, failure, panic_message};
-pub(crate) use shared_by_runs::{SharedByRuns, State};
+pub(crate) use shared_by_runs::{ParentsOf, SharedByRuns, State};
 pub(crate) use shared_limit::{Line, Permit, SharedLimit, Threads, WaiterId};
 pub(crate) use turn_bookings::{HOLD, TurnBookings};
 pub use typed_job::TypedJob;

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::config::QueueConfig;
 use crate::error::BoxError;
-use crate::job::{FollowUp, MAX_TABLE_VALUE_BYTES, MAX_VALUE_BYTES, NewJob, Outcome, TraceContext, check_jobs};
+use crate::job::{FollowUp, MAX_TABLE_VALUE_BYTES, MAX_VALUE_BYTES, NewJob, Outcome, TraceContext, check_alone};
 
 use super::job_error::JobError;
 
@@ -83,7 +83,7 @@ impl Output {
         }
         for FollowUp { queue, job } in &self.follow_ups {
             QueueConfig { name: queue.clone() }.validate().map_err(|error| format!("a follow-up: {error}"))?;
-            check_jobs(std::slice::from_ref(job)).map_err(|error| format!("a follow-up: {error}"))?;
+            check_alone(job).map_err(|error| format!("a follow-up: {error}"))?;
             let bytes = job.payload.len();
             if bytes > MAX_TABLE_VALUE_BYTES {
                 return Err(format!(

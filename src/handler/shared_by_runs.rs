@@ -4,13 +4,21 @@
 use std::any::{Any, TypeId, type_name};
 use std::collections::HashMap;
 use std::fmt;
+use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 
 use tokio::runtime::Runtime;
 
-use crate::job::RunNotes;
+use crate::error::Error;
+use crate::id::JobId;
+use crate::job::{JobEnd, RunNotes};
 
 use super::cancellations::Flag;
+
+/// Asks SQL Server how the jobs ended that a job has waited for.
+pub(crate) type ParentsOf = Box<dyn Fn(JobId) -> Parents + Send + Sync>;
+
+type Parents = Pin<Box<dyn Future<Output = Result<Vec<(JobId, JobEnd)>, Error>> + Send>>;
 
 /// The data that all runs of one worker share.
 #[derive(Default)]
@@ -21,6 +29,8 @@ pub(crate) struct SharedByRuns {
     pub(super) notes: Arc<RunNotes>,
     /// The names of the schema and the queue.
     pub(super) place: (String, String),
+    /// `None` in a test.
+    pub(super) parents: Option<ParentsOf>,
     /// Started by the first [`Context::block_on`].
     pub(super) runtime: OnceLock<Runtime>,
 }
@@ -33,8 +43,10 @@ impl SharedByRuns {
         state: State,
         notes: Arc<RunNotes>,
         place: (String, String),
+        parents: ParentsOf,
     ) -> SharedByRuns {
-        SharedByRuns { stopping, stopping_now, state, notes, place, runtime: OnceLock::new() }
+        let parents = Some(parents);
+        SharedByRuns { stopping, stopping_now, state, notes, place, parents, runtime: OnceLock::new() }
     }
 
     pub(crate) fn is_stopping_now(&self) -> bool {
@@ -57,7 +69,7 @@ impl SharedByRuns {
 
 impl fmt::Debug for SharedByRuns {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let SharedByRuns { stopping, stopping_now, state, notes, place, runtime: _ } = self;
+        let SharedByRuns { stopping, stopping_now, state, notes, place, parents: _, runtime: _ } = self;
         f.debug_struct("SharedByRuns")
             .field("stopping", stopping)
             .field("stopping_now", stopping_now)

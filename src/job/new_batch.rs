@@ -11,7 +11,7 @@ use crate::text::MAX_NAME_UNITS;
 use crate::time::rfc3339;
 
 use super::job::Job;
-use super::new_job::NewJob;
+use super::new_job::{NewJob, check_alone};
 
 /// The header in which a follow-up receives its batch's [`BatchEnd`].
 const END_HEADER: &str = "readpast-batch";
@@ -86,7 +86,7 @@ impl NewBatch {
             let instead = if *what == "batch" { "; use NewBatch::parent" } else { "" };
             return invalid(format!("its follow-up cannot have {what}{instead}"));
         }
-        match job.check() {
+        match check_alone(job) {
             Err(Error::InvalidJob { reason }) => invalid(format!("its follow-up: {reason}")),
             checked => checked,
         }

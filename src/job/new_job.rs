@@ -9,12 +9,13 @@ use tiberius::ColumnData;
 use uuid::Uuid;
 
 use crate::error::Error;
-use crate::id::BatchId;
+use crate::id::{BatchId, JobId};
 use crate::text::check_name;
 use crate::time::{TEN_YEARS, to_datetime2};
 
 use super::headers::Headers;
 use super::needs::Needs;
+use super::parents::{MAX_PARENTS, OnDead, Parent};
 
 /// A job to enqueue: a payload and options.
 ///
@@ -46,6 +47,8 @@ pub struct NewJob {
     pub(crate) batch: Option<BatchId>,
     pub(crate) needs: Option<Needs>,
     pub(crate) latest_start: Option<LatestStart>,
+    pub(crate) parents: Vec<Parent>,
+    pub(crate) on_dead: OnDead,
 }
 
 /// When a job may start at the latest.
@@ -87,6 +90,7 @@ impl fmt::Debug for NewJob {
             .field("time_limit", &self.time_limit)
             .field("batch", &self.batch)
             .field("latest_start", &self.latest_start)
+            .field("parents", &self.parents.len())
             .finish_non_exhaustive()
     }
 }
@@ -96,7 +100,7 @@ impl NewJob {
     pub(crate) fn held_bytes(&self) -> usize {
         let keys = [&self.dedup_key, &self.group_key, &self.kind].into_iter().flatten().map(String::len).sum::<usize>();
         let objects = self.headers.as_ref().map_or(0, Headers::bytes) + self.needs.as_ref().map_or(0, Needs::bytes);
-        self.payload.len() + keys + objects
+        self.payload.len() + keys + objects + size_of_val(self.parents.as_slice())
     }
 
     fn start_by_time(&self) -> Option<SystemTime> {
@@ -145,6 +149,8 @@ impl NewJob {
             batch: None,
             needs: None,
             latest_start: None,
+            parents: Vec::new(),
+            on_dead: OnDead::default(),
         }
     }
 
@@ -296,6 +302,62 @@ impl NewJob {
         self
     }
 
+    /// Lets the job wait for other jobs of any queues, its parents: it starts when all of them are done. A call adds
+    /// parents to those of earlier calls. For jobs of the same call, see [`after_earlier`](NewJob::after_earlier).
+    ///
+    /// Until then, the job is [`Waiting`](crate::admin::JobState::Waiting). A parent that is dead holds it, because the
+    /// parent can be requeued; [`on_dead`](NewJob::on_dead) says otherwise. If a parent is cancelled or deleted without
+    /// being done, the job is cancelled, and then the jobs that wait for it. A parent that the queue no longer has is
+    /// done. The job starts soon after its last parent is finished or, if that is part of your own transaction, within
+    /// about a second after its commit. The handler reads the parents' outputs with
+    /// [`Context::parents`](crate::Context::parents).
+    ///
+    /// With a [delay](NewJob::delay), the job starts at the later of the two times; with a
+    /// [group](NewJob::group_key), it waits for its turn from then on. At most 10,000 parents. An enqueue waits for an
+    /// uncommitted finish of a parent. Queues with
+    /// [`Delivery::AtMostOnce`](super::order_completion_delivery::Delivery::AtMostOnce) reject such jobs, and cannot
+    /// have parents.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
+    /// use readpast::NewJob;
+    ///
+    /// let render = queue.enqueue(&NewJob::text("scene 1").kind("render")).await?;
+    /// queue.enqueue(&NewJob::text("scene 1").kind("publish").after([render.job_id])).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn after(mut self, parents: impl IntoIterator<Item = JobId>) -> NewJob {
+        self.parents.extend(parents.into_iter().map(Parent::Job));
+        self
+    }
+
+    /// As [`after`](NewJob::after), for jobs of the same call of
+    /// [`Queue::enqueue_many`](crate::Queue::enqueue_many), [`Queue::enqueue_part`](crate::Queue::enqueue_part) or
+    /// [`enqueue_in`](crate::transaction::enqueue_in): by their places there, from 0, which must be before this job's.
+    /// So no job can wait for itself through others.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
+    /// use readpast::NewJob;
+    ///
+    /// let thumbnails = ["a.png", "b.png"].map(|name| NewJob::text(name).kind("thumbnail"));
+    /// let montage = NewJob::text("ab.png").kind("montage").after_earlier([0, 1]);
+    /// queue.enqueue_many(&[thumbnails.as_slice(), &[montage]].concat()).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn after_earlier(mut self, places: impl IntoIterator<Item = usize>) -> NewJob {
+        self.parents.extend(places.into_iter().map(Parent::Earlier));
+        self
+    }
+
+    /// What becomes of the job if one that it waits for dies. Default: [`OnDead::Hold`].
+    pub fn on_dead(mut self, on_dead: OnDead) -> NewJob {
+        self.on_dead = on_dead;
+        self
+    }
+
     /// Rejects what SQL Server would reject or cut. Every enqueue checks its jobs before anything is sent. Call this to
     /// find an invalid job earlier, for example to name the line of an input.
     ///
@@ -343,6 +405,12 @@ impl NewJob {
         if let Some(needs) = &self.needs {
             needs.check().or_else(invalid)?;
         }
+        if self.parents.len() > MAX_PARENTS {
+            return invalid(format!(
+                "the job waits for {} others; it must be at most {MAX_PARENTS}; give more to a batch with a follow-up",
+                self.parents.len()
+            ));
+        }
         if let Some(kind) = self.kind.as_deref().filter(|kind| !is_kind(kind)) {
             return invalid(format!("kind is '{kind}'; it must be {ALLOWED_KIND}"));
         }
@@ -371,8 +439,25 @@ pub(crate) fn check_jobs(jobs: &[NewJob]) -> Result<(), Error> {
             }
             checked => checked?,
         }
+        for parent in &job.parents {
+            if let Parent::Earlier(place) = parent
+                && *place >= index
+            {
+                return Err(Error::InvalidJob {
+                    reason: format!("jobs[{index}] waits for jobs[{place}]; it can only wait for those before it"),
+                });
+            }
+        }
     }
     Ok(())
+}
+
+/// Checks a job that is enqueued later, by a finish or a schedule, and cannot wait for others.
+pub(crate) fn check_alone(job: &NewJob) -> Result<(), Error> {
+    if !job.parents.is_empty() {
+        return Err(Error::InvalidJob { reason: "it cannot wait for other jobs (after)".to_string() });
+    }
+    job.check()
 }
 
 pub(crate) fn due_at(job: &NewJob) -> Result<ColumnData<'static>, Error> {

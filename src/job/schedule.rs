@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::text::{MAX_NAME_UNITS, check_name};
 use crate::time::CronTimes;
 
-use super::new_job::{LatestStart, NewJob};
+use super::new_job::{LatestStart, NewJob, check_alone};
 
 /// The most missed times to make up for. Each of them is a call of its own.
 const MAX_MAKE_UP: u32 = 1_000;
@@ -111,7 +111,7 @@ impl Schedule {
                 "its job has a batch; a batch is sealed at some time, but a schedule never ends".to_string(),
             );
         }
-        match self.job.check() {
+        match check_alone(&self.job) {
             Err(Error::InvalidJob { reason }) => invalid(format!("its job: {reason}")),
             checked => checked,
         }

@@ -9,7 +9,7 @@ use crate::connection::Lent;
 use crate::error::Error;
 use crate::id::{BatchId, Enqueued};
 use crate::job::{NewJob, check_jobs};
-use crate::procedures::producer::{ENQUEUE, ENQUEUE_BATCH, Part, chunks};
+use crate::procedures::producer::{ENQUEUE, ENQUEUE_BATCH, Part, chunks, with_parents};
 use tokio::time::Instant;
 
 /// The least time that a sent call waits for its response, however little is left. A shorter wait would put a call in
@@ -103,7 +103,10 @@ impl Queue {
         check_jobs(jobs)?;
         let mut enqueued = Vec::with_capacity(jobs.len());
         for chunk in chunks(jobs) {
-            match self.enqueue_chunk(chunk, EnqueueTries::within(self.command_timeout())).await {
+            match self
+                .enqueue_chunk(&with_parents(chunk, &enqueued), EnqueueTries::within(self.command_timeout()))
+                .await
+            {
                 Ok(answers) => enqueued.extend(answers),
                 Err(error) => return Err(error.after(enqueued)),
             }

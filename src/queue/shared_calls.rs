@@ -79,11 +79,15 @@ impl State {
     }
 }
 
-/// Whether the job may be sent with those of other callers. A job with a deduplication key, a group or a batch may have
-/// to wait for a lock that another transaction holds, and the others would wait with it. A large one has a call of its
+/// Whether the job may be sent with those of other callers. A job with a deduplication key, a group, a batch or
+/// parents may have to wait for a lock that another transaction holds, and the others would wait with it. A large one has a call of its
 /// own anyway.
 fn may_share(job: &NewJob) -> bool {
-    job.dedup_key.is_none() && job.group_key.is_none() && job.batch.is_none() && !is_large(job)
+    job.dedup_key.is_none()
+        && job.group_key.is_none()
+        && job.batch.is_none()
+        && job.parents.is_empty()
+        && !is_large(job)
 }
 
 /// A call under way. When it ends, or is dropped, the next one begins.

@@ -6,7 +6,8 @@ use tokio::time::Instant;
 
 use crate::error::Error;
 use crate::id::JobId;
-use crate::procedures::producer::{JobEnd, OUTCOMES};
+use crate::job::JobEnd;
+use crate::procedures::producer::OUTCOMES;
 use crate::time::TEN_YEARS;
 
 use super::queue::Queue;

@@ -16,7 +16,7 @@ use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::Instant;
 
 use crate::id::JobId;
-use crate::procedures::producer::JobEnd;
+use crate::job::JobEnd;
 use crate::sync_primitives::Mutex;
 
 /// The shortest pause between two polls. It doubles up to [`LONGEST_PAUSE`] while no job finishes and no caller

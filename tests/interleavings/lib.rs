@@ -32,11 +32,9 @@ mod id {
     pub(crate) struct JobId(pub(crate) u64);
 }
 
-mod procedures {
-    pub(crate) mod producer {
-        #[derive(Debug, Clone)]
-        pub(crate) struct JobEnd;
-    }
+mod job {
+    #[derive(Debug, Clone)]
+    pub(crate) struct JobEnd;
 }
 
 mod time {

@@ -10,7 +10,7 @@ use shuttle::future::block_on;
 use shuttle::thread::spawn;
 
 use crate::id::JobId;
-use crate::procedures::producer::JobEnd;
+use crate::job::JobEnd;
 
 use waiters::Waiters;
 

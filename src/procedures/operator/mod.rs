@@ -2,6 +2,7 @@
 
 mod attempts;
 mod audit;
+mod edges;
 mod history_row;
 mod job_changes;
 mod job_filter;
@@ -16,6 +17,7 @@ mod worker_row;
 pub(crate) use attempts::FailedJob;
 pub use attempts::{FailedAttempt, JobProgress};
 pub use audit::{AuditRow, NewAudit};
+pub use edges::{Edge, JobEdges};
 pub use history_row::HistoryRow;
 pub(crate) use job_changes::{CancelAnswer, OPERATOR_BATCH};
 pub use job_changes::{Changed, JobChange};

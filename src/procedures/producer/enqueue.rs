@@ -4,10 +4,12 @@ use std::borrow::Cow;
 
 use tiberius::{ColumnData, Command, SqlTableDataRow, TableValueRow};
 
-use crate::connection::{Answer, Columns, Session, int, ms, procedure, table_type};
+use crate::connection::{Answer, Columns, Session, id_rows, int, ms, procedure, table_type};
 use crate::error::Error;
 use crate::id::{BatchId, Enqueued, JobId};
-use crate::job::{MAX_TABLE_VALUE_BYTES, Needs, NewJob, TraceContext, check_jobs, due_at, start_by};
+use crate::job::{
+    MAX_PARENTS, MAX_TABLE_VALUE_BYTES, Needs, NewJob, OnDead, Parent, TraceContext, check_jobs, due_at, start_by,
+};
 
 /// The names of the calls.
 pub(crate) const ENQUEUE: &str = "enqueue";
@@ -18,6 +20,8 @@ pub(crate) const ENQUEUE_BATCH: &str = "enqueue_batch";
 const ENQUEUE_LIST: &str = "enqueue_list";
 
 const DETAIL_LIST: &str = "detail_list";
+
+const EDGE_LIST: &str = "edge_list";
 
 /// The most jobs in one chunk, so that a transaction locks few rows, and little work is repeated after an error.
 const MAX_CHUNK_JOBS: usize = 1_000;
@@ -38,8 +42,9 @@ impl Session {
         jobs: &[NewJob],
         part: Option<Part>,
     ) -> Result<Option<Vec<Enqueued>>, Error> {
+        let lists = Lists::of(self.schema());
         if let [job] = jobs {
-            let mut command = enqueue_command(self.schema(), queue, job)?;
+            let mut command = enqueue_command(self.schema(), queue, &lists, job)?;
             bind_part(&mut command, part);
             let result = self.run(ENQUEUE, command).await?;
             if part.is_some() && was_there(&result) {
@@ -47,7 +52,6 @@ impl Session {
             }
             return Ok(Some(vec![read_enqueued(&result)?]));
         }
-        let lists = Lists::of(self.schema());
         let mut command = batch_command(self.schema(), queue, &lists, jobs, part)?;
         bind_part(&mut command, part);
         let rows = self.rows(ENQUEUE_BATCH, command).await?;
@@ -81,10 +85,12 @@ impl Part {
         }
         if chunk_length(jobs.iter()) < jobs.len() {
             return invalid(format!(
-                "a part of a batch must fit one transaction: {MAX_CHUNK_JOBS} jobs and {MAX_CHUNK_BYTES} bytes of payload, \
-                 and a payload of more than {MAX_TABLE_VALUE_BYTES} bytes alone; these are {} jobs and {} bytes",
+                "a part of a batch must fit one transaction: {MAX_CHUNK_JOBS} jobs, {MAX_CHUNK_BYTES} bytes of payload and \
+                 {MAX_PARENTS} parents, and a payload of more than {MAX_TABLE_VALUE_BYTES} bytes alone; these are {} jobs, \
+                 {} bytes and {} parents",
                 jobs.len(),
                 jobs.iter().map(|job| job.payload.len()).sum::<usize>(),
+                jobs.iter().map(|job| job.parents.len()).sum::<usize>(),
             ));
         }
         Ok(())
@@ -98,6 +104,24 @@ pub(crate) fn chunks(mut jobs: &[NewJob]) -> impl Iterator<Item = &[NewJob]> {
         jobs = rest;
         (!chunk.is_empty()).then_some(chunk)
     })
+}
+
+/// The jobs of a chunk, with the ids of their parents in the chunks before it, whose results these are, and the places of
+/// those in the chunk itself.
+pub(crate) fn with_parents<'a>(chunk: &'a [NewJob], before: &[Enqueued]) -> Cow<'a, [NewJob]> {
+    if before.is_empty() || chunk.iter().all(|job| job.parents.is_empty()) {
+        return Cow::Borrowed(chunk);
+    }
+    let mut chunk = chunk.to_vec();
+    for parent in chunk.iter_mut().flat_map(|job| &mut job.parents) {
+        if let Parent::Earlier(place) = *parent {
+            *parent = match before.get(place) {
+                Some(enqueued) => Parent::Job(enqueued.job_id),
+                None => Parent::Earlier(place - before.len()),
+            };
+        }
+    }
+    Cow::Owned(chunk)
 }
 
 /// Whether the payload is too large for a table-valued parameter.
@@ -116,18 +140,24 @@ pub(crate) fn has_details(job: &NewJob) -> bool {
 
 /// Returns how many of the first jobs make a chunk: at least one, if there is one. A large job is a chunk of its own.
 pub(crate) fn chunk_length<'a>(jobs: impl Iterator<Item = &'a NewJob>) -> usize {
-    let mut bytes = 0;
+    let (mut bytes, mut parents) = (0, 0);
     let mut jobs = jobs.peekable();
     let least = jobs.peek().map_or(0, |_| 1);
     let fits = |job: &&NewJob| {
         bytes += job.payload.len();
-        bytes <= MAX_CHUNK_BYTES && !is_large(job)
+        parents += job.parents.len();
+        bytes <= MAX_CHUNK_BYTES && parents <= MAX_PARENTS && !is_large(job)
     };
     jobs.take(MAX_CHUNK_JOBS).take_while(fits).count().max(least)
 }
 
 /// The call of `enqueue` for one job.
-pub(crate) fn enqueue_command<'a>(schema: &str, queue: &'a str, job: &'a NewJob) -> Result<Command<'a>, Error> {
+pub(crate) fn enqueue_command<'a>(
+    schema: &str,
+    queue: &'a str,
+    lists: &'a Lists,
+    job: &'a NewJob,
+) -> Result<Command<'a>, Error> {
     let due_at = due_at(job)?;
     let mut command = Command::new(procedure(schema, ENQUEUE));
     command.bind_param("@queue", queue);
@@ -170,6 +200,15 @@ pub(crate) fn enqueue_command<'a>(schema: &str, queue: &'a str, job: &'a NewJob)
         command.bind_param("@start_by", start_by(job)?);
         command.bind_param("@start_within_ms", job.start_within_time().map(ms));
     }
+    if !job.parents.is_empty() {
+        // A job cannot wait for one of the same call, which has only this job.
+        let ids = job.parents.iter().filter_map(|parent| match parent {
+            Parent::Job(job_id) => Some(*job_id),
+            Parent::Earlier(_) => None,
+        });
+        command.bind_table_with_dbtype("@after", &lists.ids, id_rows(&ids.collect::<Vec<_>>()));
+        command.bind_param("@on_dead", job.on_dead.word());
+    }
     // The values do not matter: they give the parameters their types.
     command.bind_out_param("@job_id", 0_i64);
     command.bind_out_param("@duplicate", false);
@@ -201,11 +240,18 @@ pub(crate) fn read_enqueued(result: &Answer) -> Result<Enqueued, Error> {
 pub(crate) struct Lists {
     jobs: String,
     details: String,
+    edges: String,
+    ids: String,
 }
 
 impl Lists {
     pub(crate) fn of(schema: &str) -> Lists {
-        Lists { jobs: table_type(schema, ENQUEUE_LIST), details: table_type(schema, DETAIL_LIST) }
+        Lists {
+            jobs: table_type(schema, ENQUEUE_LIST),
+            details: table_type(schema, DETAIL_LIST),
+            edges: table_type(schema, EDGE_LIST),
+            ids: table_type(schema, "id_list"),
+        }
     }
 }
 
@@ -236,6 +282,15 @@ pub(crate) fn batch_command<'a>(
     // A list that is left out is empty. Each list costs another round trip.
     if !details.is_empty() {
         command.bind_table_with_dbtype("@details", &lists.details, details);
+    }
+    let edges =
+        jobs.iter().zip(1..).flat_map(|(job, ordinal)| job.parents.iter().map(move |parent| (ordinal, job, parent)));
+    let edges: Vec<EdgeRow> = edges
+        .zip(1..)
+        .map(|((ordinal, job, parent), place)| EdgeRow { place, ordinal, parent: *parent, on_dead: job.on_dead })
+        .collect();
+    if !edges.is_empty() {
+        command.bind_table_with_dbtype("@edges", &lists.edges, edges);
     }
     command.bind_param("@in_part", true);
     Ok(command)
@@ -323,9 +378,46 @@ impl<'a> TableValueRow<'a> for DetailRow<'a> {
     }
 }
 
+/// One row of the table type `edge_list`.
+struct EdgeRow {
+    place: i32,
+    /// Of the job that waits.
+    ordinal: i32,
+    parent: Parent,
+    on_dead: OnDead,
+}
+
+impl<'a> TableValueRow<'a> for EdgeRow {
+    fn bind_fields(&self, row: &mut SqlTableDataRow<'a>) {
+        let (parent_id, parent_ordinal) = match self.parent {
+            Parent::Job(job_id) => (Some(job_id.0), None),
+            Parent::Earlier(place) => (None, Some(int(place + 1))),
+        };
+        row.add_field(self.place);
+        row.add_field(self.ordinal);
+        row.add_field(parent_id);
+        row.add_field(parent_ordinal);
+        row.add_field(self.on_dead.word());
+    }
+
+    fn get_db_type() -> &'static str {
+        EDGE_LIST
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parents_in_earlier_chunks_are_known_by_their_ids() {
+        let before = [7, 9].map(|id| Enqueued { job_id: JobId(id), duplicate: false });
+        let jobs = [NewJob::text("c"), NewJob::text("d").after([JobId(5)]).after_earlier([1, 2])];
+        assert_eq!(
+            with_parents(&jobs, &before)[1].parents,
+            [Parent::Job(JobId(5)), Parent::Job(JobId(9)), Parent::Earlier(0)]
+        );
+    }
 
     #[test]
     fn chunks_are_bounded_by_count_and_by_bytes() {
@@ -337,5 +429,7 @@ mod tests {
         assert_eq!(length(&[large.clone(), small.clone()]), 1);
         assert_eq!(length(&[small.clone(), small, large]), 2);
         assert_eq!(length(&[]), 0);
+        let child = NewJob::bytes([]).after((0..4_000).map(JobId));
+        assert_eq!(length(&vec![child; 3]), 2);
     }
 }

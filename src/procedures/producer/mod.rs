@@ -2,12 +2,11 @@
 
 mod batch;
 mod enqueue;
-mod job_end;
+mod outcomes;
 
 pub(crate) use batch::{SEAL_BATCH, create_command, read_created, read_sealed, seal_command};
 pub(crate) use enqueue::{
     ENQUEUE, ENQUEUE_BATCH, Lists, Part, batch_command, chunk_length, chunks, enqueue_command, has_details, in_order,
-    is_large, read_enqueued,
+    is_large, read_enqueued, with_parents,
 };
-pub use job_end::JobEnd;
-pub(crate) use job_end::OUTCOMES;
+pub(crate) use outcomes::OUTCOMES;

@@ -56,7 +56,8 @@ impl Executor {
         let resources = Arc::new(resources);
         resources.measure(); // before the first claim
         let states_nothing = handlers.state_nothing() && state.learned.is_none();
-        let surroundings = state.stop.surroundings(handlers.shared_state(), state.notes.clone(), state.place());
+        let (notes, place, parents) = (state.notes.clone(), state.place(), state.parents_of());
+        let surroundings = state.stop.surroundings(handlers.shared_state(), notes, place, parents);
         let surroundings = DroppedElsewhere::new(Arc::new(surroundings));
         let starter = Arc::new(JobStarter {
             state: state.clone(),

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::error::Error;
-use crate::handler::{Flag, SharedByRuns, State, panic_message};
+use crate::handler::{Flag, ParentsOf, SharedByRuns, State, panic_message};
 use crate::job::RunNotes;
 
 /// A second signal within this time counts as the first one: a program may signal twice at once. For example, `timeout`
@@ -121,8 +121,14 @@ impl StopHandle {
     }
 
     /// Creates the data that all runs share, through which handlers see the worker.
-    pub(crate) fn surroundings(&self, state: State, notes: Arc<RunNotes>, place: (String, String)) -> SharedByRuns {
-        SharedByRuns::new(self.stopping.clone(), self.stopping_now.clone(), state, notes, place)
+    pub(crate) fn surroundings(
+        &self,
+        state: State,
+        notes: Arc<RunNotes>,
+        place: (String, String),
+        parents: ParentsOf,
+    ) -> SharedByRuns {
+        SharedByRuns::new(self.stopping.clone(), self.stopping_now.clone(), state, notes, place, parents)
     }
 
     pub(crate) fn is_running(&self) -> bool {

@@ -4,8 +4,11 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use tokio::time::Instant;
+
 use crate::config::{ResourcesConfig, WorkerConfig};
-use crate::connection::{Connector, Session};
+use crate::connection::{Connector, Session, SessionPool};
+use crate::handler::ParentsOf;
 use crate::job::{Needs, RunNotes};
 use crate::metrics::WorkerMetrics;
 use crate::queue::Queue;
@@ -22,6 +25,9 @@ use super::pulse::Pulse;
 use super::run_length::RunLength;
 use super::stop::StopHandle;
 use super::tally::Tally;
+
+/// The most connections that the handlers of a worker use at once.
+const HANDLERS_SESSIONS: usize = 2;
 
 /// The state that the stages share. It is created before the stages.
 pub(in crate::worker) struct WorkerState {
@@ -91,6 +97,17 @@ impl WorkerState {
     /// The names of the schema and of the queue.
     pub(in crate::worker) fn place(&self) -> (String, String) {
         (self.connector.schema().to_owned(), self.queue.clone())
+    }
+
+    /// For [`Context::parents`](crate::Context::parents), on connections of their own, because handlers have a runtime of
+    /// their own.
+    pub(in crate::worker) fn parents_of(&self) -> ParentsOf {
+        let sessions = SessionPool::new(self.connector.clone(), HANDLERS_SESSIONS);
+        let limit = self.connector.timeouts().command;
+        Box::new(move |job_id| {
+            let sessions = sessions.clone();
+            Box::pin(async move { sessions.lend(Instant::now() + limit, limit).await?.parents(job_id).await })
+        })
     }
 
     /// Counts jobs that have expired.

@@ -1,33 +1,9 @@
-//! `outcomes`: how jobs finished, for callers that wait for them.
+//! `outcomes` and `parents`: how jobs finished, for callers that wait for them, and for jobs that have waited.
 
 use crate::connection::{AnswerSizeLimit, Columns, Session, all_rows, id_rows, table_type};
 use crate::error::Error;
 use crate::id::JobId;
-
-/// How a job finished, as returned by [`Queue::wait`](crate::queue::Queue::wait).
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum JobEnd {
-    /// It is done.
-    Done {
-        /// The handler's output.
-        output: Option<Vec<u8>>,
-    },
-    /// It is dead: out of attempts, or failed for good.
-    Dead {
-        /// The job's last error, or empty if the worker gave none.
-        error: String,
-    },
-    /// It was cancelled.
-    Cancelled {
-        /// Who cancelled it, and why.
-        error: String,
-    },
-    /// The queue does not contain the job: it was done and deleted
-    /// ([`CompletionPolicy::Delete`](crate::job::CompletionPolicy)), it was purged or has expired, or it never existed.
-    /// These cases cannot be told apart.
-    Gone,
-}
+use crate::job::{JobEnd, MAX_PARENTS};
 
 /// The states of a job, by their names in `outcomes`.
 #[derive(Clone, Copy)]
@@ -43,6 +19,8 @@ const STATES: [(&str, EndWord); 4] =
 
 /// The name of the call in an [`Error::TimedOut`].
 pub(crate) const OUTCOMES: &str = "outcomes";
+
+const PARENTS: &str = "parents";
 
 /// The most bytes of the outputs of several jobs.
 const MAX_OUTPUTS: u64 = 64 << 20;
@@ -65,6 +43,20 @@ impl Session {
         let outputs = if jobs.len() > 1 { MAX_OUTPUTS } else { MAX_OUTPUT };
         let limit = AnswerSizeLimit::of_rows(jobs.len(), outputs);
         all_rows(OUTCOMES, self.run_up_to(limit, OUTCOMES, command).await?).map(read).collect()
+    }
+}
+
+impl Session {
+    /// Returns how the jobs that a job has waited for ended, in the order of their ids.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_too_much`] if their outputs are too large together.
+    pub(crate) async fn parents(&mut self, job_id: JobId) -> Result<Vec<(JobId, JobEnd)>, Error> {
+        let mut command = self.command(PARENTS);
+        command.bind_param("@job_id", job_id.0);
+        let limit = AnswerSizeLimit::of_rows(MAX_PARENTS, MAX_OUTPUTS);
+        all_rows(PARENTS, self.run_up_to(limit, PARENTS, command).await?).map(read).collect()
     }
 }
 

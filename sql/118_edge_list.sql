@@ -1,0 +1,13 @@
+-- What the jobs of an enqueue_list wait for. Each row has a parent: a job, or an earlier job of the list.
+IF TYPE_ID(N'[$(schema)].[edge_list]') IS NULL
+    CREATE TYPE [$(schema)].[edge_list] AS TABLE
+    (
+        place          int         NOT NULL PRIMARY KEY CLUSTERED,  -- any number
+        ordinal        int         NOT NULL,  -- of the job in enqueue_list
+        parent_id      bigint      NULL,
+        parent_ordinal int         NULL,      -- or so; smaller than ordinal
+        -- If the parent dies: hold (NULL) lets the job wait on, because the parent may be requeued; cancel cancels it;
+        -- run starts it, as it does if the parent is cancelled. Otherwise, a cancelled or deleted parent cancels it.
+        on_dead        varchar(10) NULL
+    );
+GO

@@ -1,0 +1,172 @@
+-- Closes the edges of the parents in edge_events: makes children ready whose last edge is closed, and cancels the
+-- children of parents that were cancelled, were deleted or, as their edges say, have died. Then the children of these,
+-- and so on. Called after the commit by procedures that end jobs or add edges, and by promote.
+--
+-- Only one session at a time does this, with up to 4,000 edges per transaction. If another session keeps the
+-- application lock for @wait_ms, or inside a caller's transaction, the call does nothing, and the next promote does it
+-- within about a second. The call waits for no lock of a job or an edge: an edge that is locked or not committed, or
+-- whose child is locked, stays open, and its event stays, too. The call never fails, because its caller's work is
+-- committed. promote passes @error on to the worker.
+CREATE OR ALTER PROCEDURE [$(schema)].[advance_edges]
+    @wait_ms int            = 200,  -- how long to wait for the application lock
+    @error   nvarchar(2048) = NULL OUTPUT
+AS
+SET NOCOUNT ON;
+SET ROWCOUNT 0;
+SET XACT_ABORT ON;  -- a client that abandons the call must not leave the lock behind
+SET LOCK_TIMEOUT 1000;
+IF @@TRANCOUNT > 0
+    RETURN;
+DECLARE @now datetime2(3), @granted int, @more bit = 1, @taken int, @closed int, @queue_id int, @first_ready bigint;
+DECLARE @noted TABLE (job_id bigint NOT NULL, state tinyint NOT NULL, is_gone bit NOT NULL);
+DECLARE @events TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, state tinyint NOT NULL, is_gone bit NOT NULL);
+DECLARE @edges TABLE (parent_id bigint NOT NULL, child_id bigint NOT NULL, state tinyint NOT NULL,
+    cancels bit NOT NULL, PRIMARY KEY CLUSTERED (parent_id, child_id));
+-- parent_id: of the edge that cancels the child
+DECLARE @children TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, parent_id bigint NULL);
+DECLARE @released TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, queue_id int NOT NULL, state tinyint NOT NULL,
+    group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL);
+DECLARE @cancelled TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, queue_id int NOT NULL, batch_id bigint NULL);
+DECLARE @queues TABLE (queue_id int NOT NULL PRIMARY KEY CLUSTERED);
+DECLARE @members [$(schema)].[member_list];
+
+BEGIN TRY
+    WHILE @more = 1
+    BEGIN
+        SET @more = 0;
+        IF NOT EXISTS (SELECT 1 FROM [$(schema)].[edge_events] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK))
+            BREAK;
+        BEGIN TRANSACTION;
+        EXEC @granted = sys.sp_getapplock @Resource = N'$(schema).edges', @LockMode = N'Exclusive',
+            @LockOwner = N'Transaction', @LockTimeout = @wait_ms;
+        IF @granted >= 0
+            DELETE TOP (1000) FROM [$(schema)].[edge_events] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
+            OUTPUT deleted.job_id, deleted.state, deleted.is_gone INTO @noted (job_id, state, is_gone)
+            OPTION (MAXDOP 1, KEEPFIXED PLAN);
+        SET @taken = (SELECT COUNT(*) FROM @noted);
+        IF @taken > 0
+        BEGIN
+            SET @now = SYSUTCDATETIME();
+            -- A job that was done and then deleted is done.
+            INSERT @events (job_id, state, is_gone)
+            SELECT n.job_id, CASE WHEN MIN(n.state) = 3 THEN 3 ELSE MAX(n.state) END, MAX(CAST(n.is_gone AS tinyint))
+            FROM @noted AS n
+            GROUP BY n.job_id;
+
+            INSERT @edges (parent_id, child_id, state, cancels)
+            SELECT TOP (4000) e.parent_id, e.child_id, v.state,
+                CASE WHEN v.state = 5 AND e.on_dead < 2 OR v.state = 4 AND e.on_dead = 1 THEN 1 ELSE 0 END
+            FROM @events AS v
+            INNER LOOP JOIN [$(schema)].[edges] AS e
+                WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (edges_pk (parent_id)))
+                ON e.parent_id = v.job_id
+            INNER LOOP JOIN [$(schema)].[jobs] AS j
+                WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
+                ON j.job_id = e.child_id
+            WHERE e.state = 0 AND (v.state <> 4 OR e.on_dead > 0)
+            OPTION (MAXDOP 1, KEEPFIXED PLAN);
+            SET @closed = @@ROWCOUNT;
+            UPDATE e
+            SET state = c.state
+            FROM @edges AS c
+            INNER LOOP JOIN [$(schema)].[edges] AS e WITH (ROWLOCK, FORCESEEK, INDEX (edges_pk))
+                ON e.parent_id = c.parent_id AND e.child_id = c.child_id
+            OPTION (MAXDOP 1, KEEPFIXED PLAN);
+
+            -- Requeued children do not wait any more.
+            INSERT @children (job_id, parent_id)
+            SELECT c.child_id, MIN(CASE WHEN c.cancels = 1 THEN c.parent_id END) FROM @edges AS c GROUP BY c.child_id;
+            UPDATE j
+            SET state = 5, ended = 1, held = NULL, finished_at = @now,
+                error = CONCAT(N'cancelled: it waited for job ', c.parent_id, CASE v.state
+                    WHEN 4 THEN N', which is dead' ELSE N', which was cancelled or deleted' END)
+            OUTPUT inserted.job_id, inserted.queue_id, inserted.batch_id INTO @cancelled (job_id, queue_id, batch_id)
+            FROM @children AS c
+            INNER JOIN @events AS v ON v.job_id = c.parent_id
+            INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = c.job_id
+            WHERE j.state = 6 AND j.held = 1
+            OPTION (MAXDOP 1, KEEPFIXED PLAN);
+            UPDATE j
+            SET state = CASE WHEN j.due_at > @now THEN 1 WHEN j.group_key IS NOT NULL THEN 6 ELSE 0 END, held = NULL,
+                due_at = CASE WHEN j.due_at > @now THEN j.due_at ELSE @now END
+            OUTPUT inserted.job_id, inserted.queue_id, inserted.state, inserted.group_key
+            INTO @released (job_id, queue_id, state, group_key)
+            FROM @children AS c
+            INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = c.job_id
+            WHERE j.state = 6 AND j.held = 1
+                AND NOT EXISTS (SELECT 1
+                                FROM [$(schema)].[edges] AS e
+                                    WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (edges_child (child_id, state)))
+                                WHERE e.child_id = c.job_id AND e.state = 0)
+            OPTION (MAXDOP 1, KEEPFIXED PLAN);
+            INSERT [$(schema)].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended, job_id)
+            SELECT r.queue_id, r.group_key, 0, MIN(r.job_id) FROM @released AS r WHERE r.state = 6
+                GROUP BY r.queue_id, r.group_key;
+
+            -- The children of cancelled children; and the edges of children that are gone.
+            INSERT [$(schema)].[edge_events] WITH (ROWLOCK) (job_id, state, is_gone)
+            SELECT c.job_id, 5, 0
+            FROM @cancelled AS c
+            WHERE EXISTS (SELECT 1 FROM [$(schema)].[edges] AS e WITH (NOLOCK, FORCESEEK (edges_pk (parent_id)))
+                          WHERE e.parent_id = c.job_id)
+            OPTION (MAXDOP 1, KEEPFIXED PLAN);
+            DELETE TOP (4000) e
+            FROM @events AS v
+            INNER LOOP JOIN [$(schema)].[edges] AS e
+                WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (edges_child)) ON e.child_id = v.job_id
+            WHERE v.is_gone = 1
+            OPTION (MAXDOP 1, KEEPFIXED PLAN);
+            SET @closed = @closed + @@ROWCOUNT;
+
+            -- What is left for the next call. NOLOCK, because an uncommitted edge needs the event, too.
+            INSERT [$(schema)].[edge_events] WITH (ROWLOCK) (job_id, state, is_gone)
+            SELECT v.job_id, v.state, v.is_gone
+            FROM @events AS v
+            WHERE EXISTS (SELECT 1 FROM [$(schema)].[edges] AS e WITH (NOLOCK, FORCESEEK (edges_pk (parent_id)))
+                          WHERE e.parent_id = v.job_id AND e.state = 0 AND (v.state <> 4 OR e.on_dead > 0))
+                OR v.is_gone = 1
+                   AND EXISTS (SELECT 1 FROM [$(schema)].[edges] AS e WITH (NOLOCK, FORCESEEK (edges_child (child_id)))
+                               WHERE e.child_id = v.job_id)
+            OPTION (MAXDOP 1, KEEPFIXED PLAN);
+            -- Without this condition, the loop would run until what is locked is unlocked.
+            IF @closed > 0 OR @@ROWCOUNT < @taken
+                SET @more = 1;
+
+            INSERT @queues (queue_id)
+            SELECT q.queue_id FROM (SELECT r.queue_id FROM @released AS r UNION SELECT c.queue_id FROM @cancelled AS c) AS q;
+            WHILE EXISTS (SELECT 1 FROM @cancelled)
+            BEGIN
+                SET @queue_id = (SELECT MIN(queue_id) FROM @cancelled);
+                DELETE @members;
+                INSERT @members (job_id, state, batch_id)
+                SELECT c.job_id, 5, c.batch_id FROM @cancelled AS c WHERE c.queue_id = @queue_id;
+                EXEC [$(schema)].[note_ends] @queue_id, @members;
+                DELETE @cancelled WHERE queue_id = @queue_id;
+            END;
+        END;
+        COMMIT TRANSACTION;
+
+        WHILE EXISTS (SELECT 1 FROM @queues)
+        BEGIN
+            SET @queue_id = (SELECT MIN(queue_id) FROM @queues);
+            SET @first_ready = (SELECT MIN(job_id) FROM @released WHERE queue_id = @queue_id AND state = 0);
+            IF @first_ready IS NOT NULL
+                EXEC [$(schema)].[lower_marks] @queue_id, @first_ready;
+            IF EXISTS (SELECT 1 FROM @released WHERE queue_id = @queue_id AND state = 6)
+                EXEC [$(schema)].[advance_groups] @queue_id;
+            DELETE @queues WHERE queue_id = @queue_id;
+        END;
+        DELETE @noted;
+        DELETE @events;
+        DELETE @edges;
+        DELETE @children;
+        DELETE @released;
+    END;
+END TRY
+BEGIN CATCH
+    IF @@TRANCOUNT > 0
+        ROLLBACK TRANSACTION;
+    IF ERROR_NUMBER() NOT IN (1205, 1222)
+        SET @error = CONCAT(N'advance_edges: ', ERROR_MESSAGE());
+END CATCH;
+GO

@@ -1,0 +1,549 @@
+//! Jobs that wait for other jobs: each starts once, after its parents and never before, and none waits for ever.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use readpast::admin::{CompletionPolicy, Delivery, JobChange, JobState, QueueOptions};
+use readpast::config::WorkerConfig;
+use readpast::transaction::enqueue_in;
+use readpast::{Context, Handlers, Job, JobEnd, JobError, JobId, NewBatch, NewJob, OnDead, Output, Worker};
+
+use crate::support::counted::drained;
+use crate::support::proxy::Proxy;
+use crate::support::{Fixture, WorkerSession, changed, number};
+
+const NONE: [i64; 0] = [];
+
+const GRAPHS: usize = 20;
+
+async fn claim(worker: &mut WorkerSession) -> Vec<i64> {
+    let mut jobs: Vec<i64> = worker.claim(100).await.iter().map(|job| job.job_id).collect();
+    jobs.sort_unstable();
+    jobs
+}
+
+/// Claims the jobs that are ready, which must be these, and finishes them as done.
+async fn run(worker: &mut WorkerSession, jobs: &[JobId]) {
+    let mut claimed = worker.claim(100).await;
+    claimed.sort_unstable_by_key(|job| job.job_id);
+    assert_eq!(claimed.iter().map(|job| JobId(job.job_id)).collect::<Vec<_>>(), jobs);
+    worker.finish(&claimed.iter().map(|job| job.done()).collect::<Vec<_>>()).await;
+}
+
+/// The same, as dead.
+async fn die(worker: &mut WorkerSession, jobs: &[JobId]) {
+    let mut claimed = worker.claim(100).await;
+    claimed.sort_unstable_by_key(|job| job.job_id);
+    assert_eq!(claimed.iter().map(|job| JobId(job.job_id)).collect::<Vec<_>>(), jobs);
+    worker.finish(&claimed.iter().map(|job| job.dead("it fails")).collect::<Vec<_>>()).await;
+}
+
+async fn enqueued(fixture: &Fixture, jobs: &[NewJob]) -> Vec<JobId> {
+    fixture.queue.enqueue_many(jobs).await.unwrap().iter().map(|job| job.job_id).collect()
+}
+
+async fn state_and_error(fixture: &Fixture, job_id: JobId) -> (JobState, String) {
+    let job = fixture.queue.admin().job(job_id, None).await.unwrap().unwrap();
+    (job.state, job.error.unwrap_or_default())
+}
+
+async fn state(fixture: &Fixture, job_id: JobId) -> JobState {
+    state_and_error(fixture, job_id).await.0
+}
+
+/// What is left of edges.
+async fn left(fixture: &Fixture) -> i64 {
+    let sql = "SELECT (SELECT COUNT(*) FROM [$(schema)].[edges]) + (SELECT COUNT(*) FROM [$(schema)].[edge_events])";
+    number(&fixture.sql(sql).await[0], 0)
+}
+
+fn job() -> NewJob {
+    NewJob::text("")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_starts_when_its_last_parent_is_done_and_leaves_nothing() {
+    let fixture = Fixture::new("edges_diamond").await;
+    // A diamond in one call, and a job behind it in a call of its own.
+    let jobs = enqueued(
+        &fixture,
+        &[job(), job().after_earlier([0]), job().after_earlier([0, 0]), job().after_earlier([1, 2]).after_earlier([0])],
+    )
+    .await;
+    let last = fixture.queue.enqueue(&job().after([jobs[3], jobs[1]])).await.unwrap().job_id;
+    let mut worker = WorkerSession::register(&fixture).await;
+    run(&mut worker, &jobs[..1]).await;
+    run(&mut worker, &jobs[1..3]).await;
+    run(&mut worker, &jobs[3..4]).await;
+    run(&mut worker, &[last]).await;
+    assert_eq!(claim(&mut worker).await, NONE);
+    assert_eq!(left(&fixture).await, 0);
+
+    // Parents that have ended, whether their rows are there or not.
+    let after_all = fixture.queue.enqueue(&job().after(jobs)).await.unwrap().job_id;
+    run(&mut worker, &[after_all]).await;
+    assert_eq!(left(&fixture).await, 0);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_parent_holds_its_children_as_they_say() {
+    let fixture = Fixture::with("edges_dead", QueueOptions::default().max_attempts(1)).await;
+    let jobs = enqueued(
+        &fixture,
+        &[
+            job(),
+            job().after_earlier([0]),
+            job().after_earlier([0]).on_dead(OnDead::Cancel),
+            job().after_earlier([0]).on_dead(OnDead::Run),
+            job().after_earlier([2]),
+            job().after_earlier([2]).on_dead(OnDead::Run),
+        ],
+    )
+    .await;
+    let mut worker = WorkerSession::register(&fixture).await;
+    die(&mut worker, &jobs[..1]).await;
+    assert_eq!(state(&fixture, jobs[1]).await, JobState::Waiting);
+    let reason = |parent: JobId, what: &str| format!("cancelled: it waited for job {parent}, which {what}");
+    assert_eq!(state_and_error(&fixture, jobs[2]).await, (JobState::Cancelled, reason(jobs[0], "is dead")));
+    assert_eq!(
+        state_and_error(&fixture, jobs[4]).await,
+        (JobState::Cancelled, reason(jobs[2], "was cancelled or deleted"))
+    );
+    run(&mut worker, &[jobs[3], jobs[5]]).await;
+
+    let edges = fixture.queue.admin().edges(jobs[0], 1_000).await.unwrap();
+    let children: Vec<_> = edges.children.iter().map(|edge| (edge.job_id, edge.on_dead, edge.ended)).collect();
+    assert_eq!(
+        children,
+        [(jobs[1], OnDead::Hold, None), (jobs[2], OnDead::Cancel, Some(JobState::Dead))],
+        "the edge of a job that is gone is gone"
+    );
+    let parents = fixture.queue.admin().edges(jobs[1], 1_000).await.unwrap().parents;
+    assert_eq!((parents[0].job_id, parents[0].state), (jobs[0], Some(JobState::Dead)));
+
+    assert_eq!(fixture.queue.admin().change(&JobChange::Requeue, jobs[0]).await.unwrap().changed, 1);
+    run(&mut worker, &jobs[..1]).await;
+    run(&mut worker, &jobs[1..2]).await;
+    assert_eq!(claim(&mut worker).await, NONE);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_ends_or_deletes_a_parent_cancels_what_waits_for_it() {
+    let fixture = Fixture::with("edges_cancel", QueueOptions::default().max_attempts(1)).await;
+    let admin = fixture.queue.admin();
+    let mut worker = WorkerSession::register(&fixture).await;
+    let chain = [job(), job().after_earlier([0]), job().after_earlier([1])];
+    let cancelled = async |jobs: &[JobId]| {
+        // What no call of this test does, a worker's promote does.
+        fixture.sql("EXEC [$(schema)].[advance_edges]").await;
+        for job_id in &jobs[1..] {
+            assert_eq!(state(&fixture, *job_id).await, JobState::Cancelled);
+        }
+    };
+
+    let jobs = enqueued(&fixture, &chain).await;
+    assert_eq!(admin.change(&JobChange::Cancel { why: String::new() }, jobs[0]).await.unwrap().changed, 1);
+    cancelled(&jobs).await;
+
+    let jobs = enqueued(&fixture, &chain).await;
+    assert_eq!(admin.change(&JobChange::Purge, jobs[0]).await.unwrap().changed, 1);
+    cancelled(&jobs).await;
+
+    // Dead and then deleted, by an operator or by age.
+    for purge in [true, false] {
+        let jobs = enqueued(&fixture, &chain).await;
+        die(&mut worker, &jobs[..1]).await;
+        if purge {
+            assert_eq!(admin.change(&JobChange::Purge, jobs[0]).await.unwrap().changed, 1);
+        } else {
+            fixture
+                .sql("UPDATE [$(schema)].[queues] SET keep_dead_s = 1; UPDATE [$(schema)].[jobs] SET finished_at = '2026-01-01' WHERE state = 4; EXEC [$(schema)].[expire] N'work'")
+                .await;
+        }
+        cancelled(&jobs).await;
+    }
+
+    // Cancelled while it runs, given back by a lost worker, and expired.
+    let jobs = enqueued(&fixture, &chain).await;
+    let claimed = worker.claim(10).await;
+    assert_eq!(admin.change(&JobChange::Cancel { why: String::new() }, jobs[0]).await.unwrap().requested, 1);
+    worker.release(&claimed).await;
+    cancelled(&jobs).await;
+
+    let jobs = enqueued(&fixture, &chain).await;
+    worker.claim(10).await;
+    assert_eq!(admin.change(&JobChange::Cancel { why: String::new() }, jobs[0]).await.unwrap().requested, 1);
+    worker.lose(&fixture).await;
+    fixture.sql("EXEC [$(schema)].[reap] N'work'").await;
+    cancelled(&jobs).await;
+
+    let mut expiring = chain.clone();
+    expiring[0] = job().start_by(std::time::SystemTime::UNIX_EPOCH);
+    let jobs = enqueued(&fixture, &expiring).await;
+    let mut worker = WorkerSession::register(&fixture).await;
+    assert_eq!(claim(&mut worker).await, NONE);
+    cancelled(&jobs).await;
+
+    // The parent's queue is deleted.
+    let other = fixture.queue.named("other").unwrap();
+    other.admin().create(QueueOptions::default()).await.unwrap();
+    let parent = other.enqueue(&job()).await.unwrap().job_id;
+    let child = fixture.queue.enqueue(&job().after([parent])).await.unwrap().job_id;
+    other.admin().delete(true).await.unwrap();
+    cancelled(&[parent, child]).await;
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_child_waits_for_its_due_time_and_its_turn_too_and_counts_in_its_batch() {
+    let fixture = Fixture::new("edges_turns").await;
+    let batch = fixture.queue.create_batch(&NewBatch::new().then(NewJob::text("all ended"))).await.unwrap();
+    let jobs = enqueued(
+        &fixture,
+        &[
+            job().batch(batch),
+            job().after_earlier([0]).delay(Duration::from_secs(3_600)).batch(batch),
+            job().after_earlier([0]).group_key("g").batch(batch),
+            // Nobody waits in the group for the one before.
+            job().group_key("g").batch(batch),
+            job().group_key("g").batch(batch),
+        ],
+    )
+    .await;
+    fixture.queue.seal_batch(batch).await.unwrap();
+    let mut worker = WorkerSession::register(&fixture).await;
+    run(&mut worker, &[jobs[0], jobs[3]]).await;
+    assert_eq!(state(&fixture, jobs[1]).await, JobState::Scheduled);
+    assert_eq!(state(&fixture, jobs[2]).await, JobState::Waiting, "the turn was given to one that could take it");
+    run(&mut worker, &jobs[4..]).await;
+    run(&mut worker, &jobs[2..3]).await;
+    assert_eq!(
+        fixture.queue.admin().change(&JobChange::Cancel { why: String::new() }, jobs[1]).await.unwrap().changed,
+        1
+    );
+    let follow_up = worker.claim(10).await;
+    assert_eq!(follow_up.len(), 1, "the batch has ended");
+    assert_eq!(follow_up[0].payload, b"all ended");
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_child_ends_its_batch_and_is_not_woken_after_it_is_requeued() {
+    let fixture = Fixture::new("edges_requeued").await;
+    let batch = fixture.queue.create_batch(&NewBatch::new().then(NewJob::text("all ended"))).await.unwrap();
+    let jobs = enqueued(&fixture, &[job(), job(), job().after_earlier([0, 1]).batch(batch)]).await;
+    fixture.queue.seal_batch(batch).await.unwrap();
+    let admin = fixture.queue.admin();
+    assert_eq!(admin.change(&JobChange::Cancel { why: String::new() }, jobs[0]).await.unwrap().changed, 1);
+    assert_eq!(state(&fixture, jobs[2]).await, JobState::Cancelled);
+    // Requeued by hand, it waits for nobody.
+    assert_eq!(admin.change(&JobChange::Requeue, jobs[2]).await.unwrap().changed, 1);
+    let mut worker = WorkerSession::register(&fixture).await;
+    let claimed = worker.claim(10).await;
+    assert_eq!(claimed.len(), 3, "and the follow-up of the batch, which has ended");
+    worker.finish(&claimed.iter().map(|job| job.done()).collect::<Vec<_>>()).await;
+    assert_eq!(claim(&mut worker).await, NONE);
+    assert_eq!(admin.change(&JobChange::Purge, jobs[0]).await.unwrap().changed, 1);
+    fixture.sql("EXEC [$(schema)].[advance_edges]").await;
+    assert_eq!(left(&fixture).await, 0);
+    fixture.remove().await;
+}
+
+/// The first child of a queue's job is enqueued while the job is being finished: the finish has looked for a link of the
+/// queue before there was one.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_enqueue_waits_for_a_finish_of_a_parent_and_a_finish_does_not_wait_for_an_enqueue() {
+    let fixture = Fixture::new("edges_races").await;
+    let parents = enqueued(&fixture, &[job(), job(), job()]).await;
+    let mut worker = WorkerSession::register(&fixture).await;
+    let claimed = worker.claim(10).await;
+    worker.session.sql("BEGIN TRANSACTION").await;
+    worker.finish(&[claimed[0].done()]).await;
+    let queue = fixture.queue.clone();
+    let parent = parents[0];
+    let waits = tokio::spawn(async move { queue.enqueue(&job().after([parent])).await });
+    let mut observer = fixture.session().await;
+    let blocked = "SELECT COUNT(*) FROM sys.dm_exec_requests WHERE blocking_session_id > 0";
+    while observer.number(blocked).await == 0 {
+        assert!(!waits.is_finished());
+        tokio::task::yield_now().await;
+    }
+    worker.session.sql("COMMIT").await;
+    let child = waits.await.unwrap().unwrap().job_id;
+    assert_eq!(claim(&mut worker).await, [child.0]);
+
+    // The child is not committed when its parent ends, and starts when it is.
+    let mut client = fixture.client().await;
+    client.simple_query("BEGIN TRANSACTION").await.unwrap();
+    let schema = fixture.queue.schema();
+    let child = enqueue_in(&mut client, schema, "work", &[job().after([parents[1]])]).await.unwrap()[0].job_id;
+    worker.finish(&[claimed[1].done()]).await;
+    observer.sql("EXEC [$(schema)].[advance_edges]").await;
+    assert_eq!(claim(&mut worker).await, NONE);
+    client.simple_query("COMMIT").await.unwrap();
+    observer.sql("EXEC [$(schema)].[advance_edges]").await;
+    assert_eq!(claim(&mut worker).await, [child.0]);
+
+    // And never if it is rolled back.
+    client.simple_query("BEGIN TRANSACTION").await.unwrap();
+    enqueue_in(&mut client, schema, "work", &[job().after([parents[2]])]).await.unwrap();
+    worker.finish(&[claimed[2].done()]).await;
+    observer.sql("EXEC [$(schema)].[advance_edges]").await;
+    client.simple_query("ROLLBACK").await.unwrap();
+    observer.sql("EXEC [$(schema)].[advance_edges]").await;
+    assert_eq!(observer.number("SELECT COUNT(*) FROM [$(schema)].[edge_events]").await, 0);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_locked_child_is_passed_over_and_gets_its_end_later() {
+    let fixture = Fixture::new("edges_locked").await;
+    let jobs = enqueued(&fixture, &[job(), job().after_earlier([0]), job().after_earlier([0])]).await;
+    let mut operator = fixture.session().await;
+    let lock = format!("BEGIN TRANSACTION; UPDATE [$(schema)].[jobs] SET priority = 1 WHERE job_id = {}", jobs[1]);
+    operator.sql(&lock).await;
+    let mut worker = WorkerSession::register(&fixture).await;
+    run(&mut worker, &jobs[..1]).await;
+    run(&mut worker, &jobs[2..]).await;
+    operator.sql("COMMIT").await;
+    assert_eq!(claim(&mut worker).await, NONE);
+    operator.sql("EXEC [$(schema)].[promote] N'work'").await;
+    run(&mut worker, &jobs[1..2]).await;
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handler_reads_the_outputs_of_the_jobs_it_has_waited_for() {
+    for completion in [CompletionPolicy::Annotate, CompletionPolicy::Archive, CompletionPolicy::Delete] {
+        let fixture =
+            Fixture::with("edges_outputs", QueueOptions::default().completion(completion).max_attempts(1)).await;
+        let jobs = enqueued(
+            &fixture,
+            &[NewJob::text("a"), NewJob::text("dies"), NewJob::text("sum").after_earlier([0, 1]).on_dead(OnDead::Run)],
+        )
+        .await;
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let sums = seen.clone();
+        let handlers = Handlers::any(move |job, context| match &*job.text()? {
+            "dies" => Err(JobError::dead("it fails").into()),
+            "sum" => {
+                *sums.lock() = context.parents()?;
+                Ok(None)
+            }
+            other => Ok(Some(Output::bytes(other.to_uppercase()))),
+        });
+        drained(Worker::builder(&fixture.queue, handlers).start().await.unwrap()).await;
+        let output = (completion != CompletionPolicy::Delete).then(|| b"A".to_vec());
+        let ends = [(jobs[0], JobEnd::Done { output }), (jobs[1], JobEnd::Dead { error: "it fails".to_owned() })];
+        assert_eq!(*seen.lock(), ends, "{completion:?}");
+        fixture.remove().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_nobody_could_wait_for_is_refused() {
+    let fixture = Fixture::new("edges_refused").await;
+    let refused = async |job: NewJob| fixture.queue.enqueue(&job).await.unwrap_err().to_string();
+    assert!(
+        refused(job().after([JobId(i64::MAX)]))
+            .await
+            .contains("after is 9223372036854775807; it must be the id of a job")
+    );
+    assert!(refused(job().after([JobId(0)])).await.contains("after is 0; it must be the id of a job"));
+    assert!(refused(job().after_earlier([0])).await.contains("jobs[0] waits for jobs[0]"));
+    let many = refused(job().after((1..=10_001).map(JobId))).await;
+    assert!(many.contains("waits for 10001 others; it must be at most 10000"), "{many}");
+    let later = fixture.queue.enqueue_many(&[job().after_earlier([1]), job()]).await.unwrap_err().to_string();
+    assert!(later.contains("jobs[0] waits for jobs[1]; it can only wait for those before it"), "{later}");
+
+    let once = fixture.queue.named("once").unwrap();
+    once.admin().create(QueueOptions::default().delivery(Delivery::AtMostOnce)).await.unwrap();
+    let parent = once.enqueue(&job()).await.unwrap().job_id;
+    assert!(refused(job().after([parent])).await.contains("at_most_once"));
+    let own = fixture.queue.enqueue(&job()).await.unwrap().job_id;
+    for jobs in [vec![job().after([own])], vec![job(), job().after([own])]] {
+        assert!(once.enqueue_many(&jobs).await.unwrap_err().to_string().contains("at_most_once"));
+    }
+    let edge = "DECLARE @jobs [$(schema)].[enqueue_list], @edges [$(schema)].[edge_list];
+                INSERT @jobs (ordinal, text) VALUES (1, N'a'), (2, N'b');
+                INSERT @edges (place, ordinal, parent_id, parent_ordinal, on_dead) VALUES (1, {edge});
+                EXEC [$(schema)].[enqueue_batch] @queue = N'work', @jobs = @jobs, @edges = @edges";
+    let mut session = fixture.session().await;
+    for (row, expected) in [
+        ("2, NULL, NULL, NULL", "an edge needs either a parent_id or a parent_ordinal"),
+        ("2, 1, 1, NULL", "an edge needs either a parent_id or a parent_ordinal"),
+        ("1, NULL, 2, NULL", "parent_ordinal in edges is 2; it must be the ordinal of an earlier job"),
+        ("2, NULL, 7, NULL", "parent_ordinal in edges is 7; it must be the ordinal of an earlier job"),
+        ("3, NULL, 1, NULL", "ordinal in edges is 3; it must be the ordinal of a job"),
+        ("2, NULL, 1, 'wait'", "on_dead must be hold, cancel or run"),
+        ("2, 99999999, NULL, NULL", "parent_id in edges is 99999999; it must be the id of a job"),
+    ] {
+        let (number, message) = session.refusal(&edge.replace("{edge}", row)).await;
+        assert_eq!((number, message.as_str()), (58003, expected));
+    }
+    assert_eq!(left(&fixture).await, 0);
+    assert_eq!(fixture.job_counts().await.ready, 2, "nothing was added");
+    fixture.remove().await;
+}
+
+/// A random graph. What becomes of its jobs does not depend on the order in which they run.
+struct Graph {
+    /// Of each job, the places of the jobs that it waits for.
+    parents: Vec<Vec<usize>>,
+    on_dead: Vec<OnDead>,
+    /// Which jobs fail for good, and which fail once before they are done.
+    dies: Vec<bool>,
+    retries: Vec<bool>,
+}
+
+impl Graph {
+    fn random(jobs: usize) -> Graph {
+        let parents = |place: usize| match place {
+            0 => Vec::new(),
+            _ => (0..fastrand::usize(..=3.min(place))).map(|_| fastrand::usize(..place)).collect(),
+        };
+        let policies = [OnDead::Hold, OnDead::Hold, OnDead::Cancel, OnDead::Run];
+        Graph {
+            parents: (0..jobs).map(parents).collect(),
+            on_dead: (0..jobs).map(|_| policies[fastrand::usize(..4)]).collect(),
+            dies: (0..jobs).map(|_| fastrand::u8(..10) == 0).collect(),
+            retries: (0..jobs).map(|_| fastrand::u8(..5) == 0).collect(),
+        }
+    }
+
+    /// Enqueues the graph, in pieces of random sizes.
+    async fn enqueue(&self, fixture: &Fixture, number: usize) -> Vec<JobId> {
+        let mut ids: Vec<JobId> = Vec::new();
+        while ids.len() < self.parents.len() {
+            let piece = ids.len()..self.parents.len().min(ids.len() + fastrand::usize(1..=50));
+            let job = |place: usize| {
+                let (before, here): (Vec<usize>, Vec<usize>) =
+                    self.parents[place].iter().partition(|parent| **parent < piece.start);
+                NewJob::json(&(number, place))
+                    .unwrap()
+                    .after(before.into_iter().map(|parent| ids[parent]))
+                    .after_earlier(here.into_iter().map(|parent| parent - piece.start))
+                    .on_dead(self.on_dead[place])
+            };
+            let jobs: Vec<NewJob> = piece.clone().map(job).collect();
+            ids.extend(fixture.queue.enqueue_many(&jobs).await.unwrap().iter().map(|job| job.job_id));
+        }
+        ids
+    }
+
+    /// How the jobs end, or whether they wait for ever, unless dead ones are requeued.
+    fn ends(&self) -> Vec<JobState> {
+        let mut ends: Vec<JobState> = Vec::new();
+        for place in 0..self.parents.len() {
+            let any = |state| self.parents[place].iter().any(|parent| ends[*parent] == state);
+            let starts_as = if self.dies[place] { JobState::Dead } else { JobState::Done };
+            ends.push(match self.on_dead[place] {
+                OnDead::Run if any(JobState::Waiting) => JobState::Waiting,
+                OnDead::Run => starts_as,
+                _ if any(JobState::Cancelled) => JobState::Cancelled,
+                OnDead::Cancel if any(JobState::Dead) => JobState::Cancelled,
+                _ if any(JobState::Dead) || any(JobState::Waiting) => JobState::Waiting,
+                _ => starts_as,
+            });
+        }
+        ends
+    }
+}
+
+/// How often each job was started and has ended, by its graph and place; and those that started too early.
+#[derive(Default)]
+struct Ledger {
+    starts: HashMap<(usize, usize), usize>,
+    ended: HashSet<(usize, usize)>,
+    early: Vec<(usize, usize)>,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_job_of_random_graphs_starts_after_its_parents_whatever_fails() {
+    let options = QueueOptions::default().completion(CompletionPolicy::Annotate).max_attempts(2);
+    let mut fixture = Fixture::with("edges_graphs", options).await;
+    let proxy = Proxy::start(fixture.url()).await;
+    let graphs: Arc<Vec<Graph>> = Arc::new((0..GRAPHS).map(|_| Graph::random(50)).collect());
+    let ledger = Arc::new(Mutex::new(Ledger::default()));
+    let requeued = Arc::new(AtomicBool::new(false));
+
+    let (all, noted, mended) = (graphs.clone(), ledger.clone(), requeued.clone());
+    let handler = move |job: &Job, _: &Context| {
+        let (number, place): (usize, usize) = job.json()?;
+        let graph = &all[number];
+        let mut ledger = noted.lock();
+        *ledger.starts.entry((number, place)).or_default() += 1;
+        if !graph.parents[place].iter().all(|parent| ledger.ended.contains(&(number, *parent))) {
+            // A cancelled parent ends without a start.
+            let ends = graph.ends();
+            let is_early =
+                |parent: &&usize| ends[**parent] != JobState::Cancelled && !ledger.ended.contains(&(number, **parent));
+            if graph.parents[place].iter().any(|parent| is_early(&parent)) {
+                ledger.early.push((number, place));
+            }
+        }
+        if graph.dies[place] && !mended.load(Ordering::SeqCst) {
+            ledger.ended.insert((number, place));
+            return Err(JobError::dead("it fails").into());
+        }
+        if graph.retries[place] && job.attempt() == 1 {
+            return Err(JobError::retry_in(Duration::ZERO, "once more").into());
+        }
+        ledger.ended.insert((number, place));
+        Ok(())
+    };
+    let mut ids = Vec::new();
+    fixture.config.connection.url = proxy.connection_string().into();
+    let through_proxy = fixture.connect().await;
+    let config = changed(WorkerConfig::default(), |worker| worker.batch_size = 20);
+    let start =
+        async || Worker::builder(&through_proxy, Handlers::any(handler.clone())).config(&config).start().await.unwrap();
+    let worker = start().await;
+    let fails = async {
+        for _ in 0..4 {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            proxy.cut();
+        }
+    };
+    let enqueues = async {
+        for (number, graph) in graphs.iter().enumerate() {
+            ids.push(graph.enqueue(&fixture, number).await);
+        }
+    };
+    tokio::join!(fails, enqueues);
+    drained(worker).await;
+    let check = async |ids: &[Vec<JobId>], expected: &dyn Fn(JobState) -> JobState| {
+        let states: HashMap<i64, i64> = fixture
+            .sql("SELECT job_id, state FROM [$(schema)].[jobs]")
+            .await
+            .iter()
+            .map(|row| (number(row, 0), number(row, 1)))
+            .collect();
+        for (graph, ids) in graphs.iter().zip(ids) {
+            let ended = ids.iter().map(|id| match states[&id.0] {
+                3 => JobState::Done,
+                4 => JobState::Dead,
+                5 => JobState::Cancelled,
+                6 => JobState::Waiting,
+                other => panic!("job {id} is in state {other}"),
+            });
+            assert_eq!(ended.collect::<Vec<_>>(), graph.ends().into_iter().map(expected).collect::<Vec<_>>());
+        }
+        assert_eq!(ledger.lock().early, []);
+    };
+    check(&ids, &|end| end).await;
+
+    // The dead ones are requeued after a repair, and what waits for them runs.
+    requeued.store(true, Ordering::SeqCst);
+    fixture.queue.admin().change(&JobChange::Requeue, JobState::Dead).await.unwrap();
+    drained(start().await).await;
+    check(&ids, &|end| if end == JobState::Cancelled { end } else { JobState::Done }).await;
+    let open = "SELECT (SELECT COUNT(*) FROM [$(schema)].[edges] WHERE state = 0) + (SELECT COUNT(*) FROM [$(schema)].[edge_events])";
+    assert_eq!(number(&fixture.sql(open).await[0], 0), 0);
+    fixture.remove().await;
+}
