@@ -44,20 +44,20 @@ IF OBJECT_ID(N'[$(schema)].[jobs]', N'U') IS NULL
         group_key      nvarchar(128)    COLLATE Latin1_General_100_BIN2 NULL,
         -- 1: holds one of the turns of its group (group_limit); 0: is dead and keeps its turn (halt_groups)
         in_turn        bit              NULL,
-        held           bit              SPARSE NULL,  -- 1: it waits for other jobs (edges)
+        held           bit              SPARSE NULL,  -- 1: it waits for other jobs (edges); 0: it has waited
         moves          tinyint          SPARSE NULL,  -- how often it was moved to another queue; NULL: never
         needs          varchar(1000)    COLLATE Latin1_General_100_BIN2 NULL,  -- a JSON object (check_needs)
         start_by       datetime2(3)     SPARSE NULL,  -- if it has not started by then, it expires (cancel_expired)
         plain          bit              NULL,      -- 1: the job has no details (NULL)
-        -- The rare attributes for claim, as one JSON object. Not persisted. It has at most 3,484 characters: dedup_key
+        -- The rare attributes for claim, as one JSON object. Not persisted. It has at most 3,505 characters: dedup_key
         -- 2 * 256 + 2 (check_text rejects characters whose escapes are longer than two), correlation_id 38,
         -- time_limit_ms 10, checkpointed 5, headers 1,500, batch_id 19, group_key 2 * 128 + 2, needs 1,000, start_by_ms
-        -- 15, and 125 for the names and the punctuation.
+        -- 15, has_parents 5, and 141 for the names and the punctuation.
         details AS CASE
             WHEN plain = 1 THEN NULL
             WHEN dedup_key IS NOT NULL OR correlation_id IS NOT NULL OR time_limit_ms IS NOT NULL OR checkpointed = 1
                 OR headers IS NOT NULL OR batch_id IS NOT NULL OR group_key IS NOT NULL OR needs IS NOT NULL
-                OR start_by IS NOT NULL
+                OR start_by IS NOT NULL OR held IS NOT NULL
             THEN CAST(CONCAT(
                 N'{"dedup_key":', ISNULL(N'"' + STRING_ESCAPE(dedup_key, 'json') + N'"', N'null'),
                 N',"correlation_id":', ISNULL(N'"' + CONVERT(nvarchar(36), correlation_id) + N'"', N'null'),
@@ -70,6 +70,7 @@ IF OBJECT_ID(N'[$(schema)].[jobs]', N'U') IS NULL
                 -- counted from enqueued_at, as age_ms is, so that a worker needs no clock of SQL Server's
                 N',"start_by_ms":',
                     ISNULL(CONVERT(nvarchar(20), DATEDIFF_BIG(MILLISECOND, enqueued_at, start_by)), N'null'),
+                N',"has_parents":', CASE WHEN held IS NULL THEN N'false' ELSE N'true' END,
                 N'}') AS nvarchar(4000))
         END,
         CONSTRAINT jobs_pk PRIMARY KEY CLUSTERED (job_id)

@@ -8,6 +8,6 @@ IF TYPE_ID(N'[$(schema)].[edge_list]') IS NULL
         parent_ordinal int         NULL,      -- or so; smaller than ordinal
         -- If the parent dies: hold (NULL) lets the job wait on, because the parent may be requeued; cancel cancels it;
         -- run starts it, as it does if the parent is cancelled. Otherwise, a cancelled or deleted parent cancels it.
-        on_dead        varchar(10) NULL
+        on_dead        varchar(10) COLLATE Latin1_General_100_BIN2 NULL
     );
 GO

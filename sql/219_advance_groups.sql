@@ -95,7 +95,7 @@ BEGIN TRY
             CROSS APPLY (SELECT TOP (CASE WHEN k.in_turn < @limit THEN @limit - k.in_turn ELSE 0 END) j.job_id
                          FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_waiting))
                          WHERE j.queue_id = @queue_id AND j.group_key = k.group_key AND j.state = 6
-                             AND j.held IS NULL
+                             AND ISNULL(j.held, 0) = 0
                              AND j.job_id >= ISNULL(k.from_id, 0)
                          ORDER BY j.job_id) AS w
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
@@ -107,7 +107,7 @@ BEGIN TRY
             INNER LOOP JOIN [$(schema)].[jobs] AS j
                 WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
                 ON j.job_id = n.job_id
-            WHERE j.state = 6 AND j.held IS NULL
+            WHERE j.state = 6 AND ISNULL(j.held, 0) = 0
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
             -- Locked jobs are left to the next call.
@@ -127,13 +127,13 @@ BEGIN TRY
             OUTER APPLY (SELECT TOP (1) j.job_id
                          FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_waiting))
                          WHERE j.queue_id = @queue_id AND j.group_key = k.group_key AND j.state = 6
-                             AND j.held IS NULL
+                             AND ISNULL(j.held, 0) = 0
                              AND j.job_id >= ISNULL(k.from_id, 0)
                          ORDER BY j.job_id) AS w
             OUTER APPLY (SELECT TOP (1) j.job_id
                          FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_waiting))
                          WHERE j.queue_id = @queue_id AND j.group_key = k.group_key AND j.state = 6
-                             AND j.held IS NULL
+                             AND ISNULL(j.held, 0) = 0
                              AND j.job_id >= ISNULL(k.from_id, 0)
                          ORDER BY j.job_id) AS n
             OPTION (MAXDOP 1, KEEPFIXED PLAN);

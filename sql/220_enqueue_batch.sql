@@ -276,7 +276,8 @@ BEGIN
                DATEADD(MILLISECOND, n.delay_ms % 1000, DATEADD(SECOND, n.delay_ms / 1000, @now)), @now),
            n.correlation_id, n.kind, CASE WHEN n.text IS NULL THEN 0 ELSE 1 END,
            ISNULL(n.payload, CAST(n.text AS varbinary(max))), i.time_limit_ms, i.headers, i.batch_id, i.group_key,
-           i.needs, i.start_by, i.held, CASE WHEN @has_details = 0 AND @part IS NULL AND n.correlation_id IS NULL THEN 1 END
+           i.needs, i.start_by, i.held, CASE WHEN @has_details = 0 AND @part IS NULL AND n.correlation_id IS NULL AND i.held IS NULL
+                           THEN 1 END
     FROM @jobs AS n
     INNER JOIN @numbered AS i ON i.ordinal = n.ordinal
     WHERE n.dedup_key IS NULL

@@ -45,7 +45,7 @@ ELSE
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
 UPDATE j
-SET state = 5, ended = 1, held = NULL, finished_at = @now,
+SET state = 5, ended = 1, held = CASE WHEN j.held = 1 THEN 0 ELSE j.held END, finished_at = @now,
     -- The error of a failed attempt is in the table attempts, too.
     error = CONCAT(N'expired: no attempt may start after ', CONVERT(nvarchar(23), j.start_by, 126), N'Z')
 OUTPUT inserted.job_id, 5, inserted.in_turn, inserted.batch_id, inserted.group_key

@@ -120,7 +120,7 @@ BEGIN
                              WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK,
                                    FORCESEEK (jobs_waiting (queue_id, group_key, job_id)))
                          WHERE j.queue_id = @queue_id AND j.group_key = r.group_key AND j.state = 6
-                             AND j.held IS NULL AND j.job_id >= r.from_id
+                             AND ISNULL(j.held, 0) = 0 AND j.job_id >= r.from_id
                          ORDER BY j.job_id) AS w
             WHERE r.from_id IS NOT NULL
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
@@ -136,7 +136,7 @@ BEGIN
                                    FROM [$(schema)].[jobs] AS j
                                        WITH (NOLOCK, FORCESEEK (jobs_waiting (queue_id, group_key, job_id)))
                                    WHERE j.queue_id = @queue_id AND j.group_key = r.group_key AND j.state = 6
-                                       AND j.held IS NULL AND j.job_id >= r.from_id AND j.job_id <= c.last_id
+                                       AND ISNULL(j.held, 0) = 0 AND j.job_id >= r.from_id AND j.job_id <= c.last_id
                                    ORDER BY j.job_id) AS w)
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
             IF @@ROWCOUNT > 0
@@ -158,7 +158,7 @@ BEGIN
             INNER LOOP JOIN [$(schema)].[jobs] AS j
                 WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
                 ON j.job_id = c.job_id
-            WHERE c.step = @steps AND j.state = 6 AND j.held IS NULL AND j.alone = 0 AND DATALENGTH(j.payload) <= @max_payload_bytes
+            WHERE c.step = @steps AND j.state = 6 AND ISNULL(j.held, 0) = 0 AND j.alone = 0 AND DATALENGTH(j.payload) <= @max_payload_bytes
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
             IF @@ROWCOUNT < @behind
             BEGIN

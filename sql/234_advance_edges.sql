@@ -77,22 +77,24 @@ BEGIN TRY
             INSERT @children (job_id, parent_id)
             SELECT c.child_id, MIN(CASE WHEN c.cancels = 1 THEN c.parent_id END) FROM @edges AS c GROUP BY c.child_id;
             UPDATE j
-            SET state = 5, ended = 1, held = NULL, finished_at = @now,
+            SET state = 5, ended = 1, held = 0, finished_at = @now,
                 error = CONCAT(N'cancelled: it waited for job ', c.parent_id, CASE v.state
                     WHEN 4 THEN N', which is dead' ELSE N', which was cancelled or deleted' END)
             OUTPUT inserted.job_id, inserted.queue_id, inserted.batch_id INTO @cancelled (job_id, queue_id, batch_id)
             FROM @children AS c
             INNER JOIN @events AS v ON v.job_id = c.parent_id
-            INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = c.job_id
+            INNER LOOP JOIN [$(schema)].[jobs] AS j
+                WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = c.job_id
             WHERE j.state = 6 AND j.held = 1
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
             UPDATE j
-            SET state = CASE WHEN j.due_at > @now THEN 1 WHEN j.group_key IS NOT NULL THEN 6 ELSE 0 END, held = NULL,
+            SET state = CASE WHEN j.due_at > @now THEN 1 WHEN j.group_key IS NOT NULL THEN 6 ELSE 0 END, held = 0,
                 due_at = CASE WHEN j.due_at > @now THEN j.due_at ELSE @now END
             OUTPUT inserted.job_id, inserted.queue_id, inserted.state, inserted.group_key
             INTO @released (job_id, queue_id, state, group_key)
             FROM @children AS c
-            INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = c.job_id
+            INNER LOOP JOIN [$(schema)].[jobs] AS j
+                WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = c.job_id
             WHERE j.state = 6 AND j.held = 1
                 AND NOT EXISTS (SELECT 1
                                 FROM [$(schema)].[edges] AS e

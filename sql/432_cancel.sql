@@ -58,7 +58,7 @@ ORDER BY a.job_id  -- keeps the order of the join
 OPTION (MAXDOP 1);
 
 UPDATE j
-SET state = 5, ended = 1, held = NULL, finished_at = @now, error = @error
+SET state = 5, ended = 1, held = CASE WHEN j.held = 1 THEN 0 ELSE j.held END, finished_at = @now, error = @error
 OUTPUT inserted.job_id, 5, inserted.in_turn, inserted.batch_id, inserted.group_key
 INTO @members (job_id, state, in_turn, batch_id, group_key)
 FROM @held AS h

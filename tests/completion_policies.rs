@@ -128,7 +128,8 @@ async fn at_most_once_deletes_with_the_claim() {
     assert_eq!((job.fence, job.attempt, job.max_attempts, job.priority), (0, 1, 5, 4));
     let details = serde_json::json!({"dedup_key": null, "correlation_id": correlation_id.to_string().to_uppercase(),
                                      "time_limit_ms": null, "checkpointed": false, "headers": null, "batch_id": null,
-                                     "group_key": null, "needs": null, "start_by_ms": null});
+                                     "group_key": null, "needs": null, "start_by_ms": null,
+                                     "has_parents": false});
     assert_eq!((job.payload.as_slice(), job.details), (b"x".as_slice(), details));
     assert_eq!(fixture.job_counts().await, JobCounts::default());
     assert_eq!(worker.claim(10).await, []);

@@ -332,10 +332,14 @@ async fn a_handler_reads_the_outputs_of_the_jobs_it_has_waited_for() {
         let handlers = Handlers::any(move |job, context| match &*job.text()? {
             "dies" => Err(JobError::dead("it fails").into()),
             "sum" => {
+                assert!(job.has_parents());
                 *sums.lock() = context.parents()?;
                 Ok(None)
             }
-            other => Ok(Some(Output::bytes(other.to_uppercase()))),
+            other => {
+                assert!(!job.has_parents());
+                Ok(Some(Output::bytes(other.to_uppercase())))
+            }
         });
         drained(Worker::builder(&fixture.queue, handlers).start().await.unwrap()).await;
         let output = (completion != CompletionPolicy::Delete).then(|| b"A".to_vec());

@@ -414,7 +414,7 @@ async fn claim_returns_what_a_worker_needs() {
     let correlation_id = "C0000000-0000-0000-0000-00000000000C";
     let expected = serde_json::json!({"dedup_key": "a \"key\" \\ \u{7f}", "correlation_id": correlation_id, "time_limit_ms": 5000,
                            "checkpointed": false, "headers": null, "batch_id": null, "group_key": null, "needs": null,
-                           "start_by_ms": null});
+                           "start_by_ms": null, "has_parents": false});
     assert_eq!(details, expected);
     fixture.remove().await;
 }

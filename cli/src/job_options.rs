@@ -2,10 +2,11 @@
 
 use std::time::{Duration, SystemTime};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use readpast::crates::uuid::Uuid;
-use readpast::{BatchId, Needs, NewJob};
+use readpast::{BatchId, JobId, Needs, NewJob};
+use serde::Deserialize;
 
 use crate::texts::{bytes, duration};
 
@@ -37,6 +38,12 @@ pub struct JobOptions {
     /// Batch of the job (see `readpast batch create`)
     #[arg(long, value_name = "NUMBER")]
     pub batch: Option<i64>,
+    /// Job to wait for: it starts when that one is done; can be repeated
+    #[arg(long, value_name = "JOB")]
+    pub after: Vec<i64>,
+    /// What becomes of it if one that it waits for dies [default: hold]
+    #[arg(long, value_name = "WHAT")]
+    pub on_dead: Option<OnDead>,
     /// Your own id, to find the job by
     #[arg(long, value_name = "UUID")]
     pub correlation_id: Option<Uuid>,
@@ -87,6 +94,10 @@ impl JobOptions {
         if let Some(batch) = self.batch {
             job = job.batch(BatchId(batch));
         }
+        job = job.after(self.after.iter().copied().map(JobId));
+        if let Some(on_dead) = self.on_dead {
+            job = job.on_dead(on_dead.into());
+        }
         if let Some(id) = self.correlation_id {
             job = job.correlation_id(id);
         }
@@ -118,6 +129,28 @@ impl JobOptions {
             needs = needs.threads(threads);
         }
         Some(self.tokens.iter().fold(needs, |needs, (name, tokens)| needs.token(name, *tokens)))
+    }
+}
+
+/// What becomes of a job if one that it waits for dies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnDead {
+    /// it waits until that one is requeued
+    Hold,
+    /// it is cancelled
+    Cancel,
+    /// it runs when all have ended, however they have ended
+    Run,
+}
+
+impl From<OnDead> for readpast::OnDead {
+    fn from(on_dead: OnDead) -> readpast::OnDead {
+        match on_dead {
+            OnDead::Hold => readpast::OnDead::Hold,
+            OnDead::Cancel => readpast::OnDead::Cancel,
+            OnDead::Run => readpast::OnDead::Run,
+        }
     }
 }
 

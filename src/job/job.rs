@@ -54,6 +54,8 @@ pub(crate) struct Details {
     pub(crate) group_key: Option<String>,
     #[serde(default)]
     pub(crate) needs: Option<Needs>,
+    #[serde(default)]
+    pub(crate) has_parents: bool,
     /// The latest start, counted from when the job was enqueued.
     #[serde(default)]
     pub(crate) start_by_ms: Option<i64>,
@@ -149,6 +151,12 @@ impl Job {
         self.details.as_ref()?.group_key.as_deref()
     }
 
+    /// Whether it has waited for other jobs ([`NewJob::after`]). [`Context::parents`](crate::Context::parents) says how
+    /// they ended.
+    pub fn has_parents(&self) -> bool {
+        self.details.as_ref().is_some_and(|details| details.has_parents)
+    }
+
     /// What the job itself needs ([`NewJob::needs`]), if the producer stated anything. Its kind may need more.
     pub fn needs(&self) -> Option<&Needs> {
         self.details.as_ref()?.needs.as_ref()
@@ -231,6 +239,7 @@ impl Job {
             batch_id: job.batch,
             group_key: job.group_key,
             needs: job.needs,
+            has_parents: !job.parents.is_empty(),
             start_by_ms: None,
             latest_start: None,
         };

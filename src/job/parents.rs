@@ -1,5 +1,7 @@
 //! The jobs that a job waits for.
 
+use std::fmt;
+
 use crate::id::JobId;
 
 /// A job that another one waits for.
@@ -32,6 +34,13 @@ impl OnDead {
             OnDead::Cancel => "cancel",
             OnDead::Run => "run",
         }
+    }
+}
+
+/// Its word: hold, cancel or run.
+impl fmt::Display for OnDead {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(self.word())
     }
 }
 

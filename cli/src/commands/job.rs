@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::Args;
-use readpast::admin::{FailedAttempt, JobProgress, JobRow};
+use readpast::admin::{Edge, FailedAttempt, JobEdges, JobProgress, JobRow};
 use readpast::{JobId, Queue};
 use serde_json::{Value, json};
 
@@ -23,6 +23,9 @@ pub struct Job {
     form: Form,
 }
 
+/// The most edges of each side.
+const EDGES: usize = 1_000;
+
 /// Characters of an error in the list of attempts.
 const ERROR: usize = 200;
 
@@ -34,8 +37,9 @@ impl Job {
         };
         let attempts = queue.admin().attempts(row.job_id).await?;
         let progress = queue.admin().progress_of(&[row.job_id]).await?.pop();
+        let edges = queue.admin().edges(row.job_id, EDGES).await?;
         if output.is_json() {
-            output.json(&as_json(&queue, &row, &attempts, progress.as_ref())?)?;
+            output.json(&as_json(&queue, &row, &attempts, &edges, progress.as_ref())?)?;
             return Ok(Exit::Ok);
         }
         output.fields(&fields(&queue, &row, progress.as_ref()))?;
@@ -45,6 +49,13 @@ impl Job {
         output.line(&format!("\npayload\n{}", shown(&row.payload, row.payload_text().as_deref(), self.form)))?;
         if let Some(bytes) = &row.output {
             output.line(&format!("\noutput\n{}", shown(bytes, row.output_text(), self.form)))?;
+        }
+        for (title, edges) in [("waits for", &edges.parents), ("jobs that wait for it", &edges.children)] {
+            if !edges.is_empty() {
+                output.line(&format!("\n{title}"))?;
+                let columns = ["job", "queue", "kind", "state", "if dead", "waits"];
+                output.many(edges, "", &columns, &["kind", "if dead", "queue"], edge_row)?;
+            }
         }
         if !attempts.is_empty() {
             output.line("\nfailed attempts")?;
@@ -68,10 +79,18 @@ pub async fn queue_of(common: &Common, job: JobId) -> Result<Queue> {
     }
 }
 
-fn as_json(queue: &Queue, row: &JobRow, attempts: &[FailedAttempt], progress: Option<&JobProgress>) -> Result<Value> {
+fn as_json(
+    queue: &Queue,
+    row: &JobRow,
+    attempts: &[FailedAttempt],
+    edges: &JobEdges,
+    progress: Option<&JobProgress>,
+) -> Result<Value> {
     let mut job = serde_json::to_value(row)?;
     job["queue"] = json!(queue.name());
     job["failed_attempts"] = serde_json::to_value(attempts)?;
+    job["parents"] = serde_json::to_value(&edges.parents)?;
+    job["children"] = serde_json::to_value(&edges.children)?;
     job["progress"] = serde_json::to_value(progress)?;
     Ok(job)
 }
@@ -124,6 +143,17 @@ fn other_errors<'a>(job: &'a JobRow, attempts: &'a [FailedAttempt]) -> Vec<(u32,
         }
     }
     others
+}
+
+fn edge_row(edge: &Edge) -> Vec<String> {
+    vec![
+        edge.job_id.to_string(),
+        texts::or_dash(edge.queue.as_ref()),
+        texts::or_dash(edge.kind.as_ref()),
+        edge.state.map_or_else(|| "gone".to_owned(), |state| state.to_string()),
+        edge.on_dead.to_string(),
+        edge.ended.map_or_else(|| "yes".to_owned(), |ended| format!("no: {ended}")),
+    ]
 }
 
 fn attempt_row(attempt: &FailedAttempt, queue: &str) -> Vec<String> {

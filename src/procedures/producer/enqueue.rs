@@ -86,8 +86,8 @@ impl Part {
         if chunk_length(jobs.iter()) < jobs.len() {
             return invalid(format!(
                 "a part of a batch must fit one transaction: {MAX_CHUNK_JOBS} jobs, {MAX_CHUNK_BYTES} bytes of payload and \
-                 {MAX_PARENTS} parents, and a payload of more than {MAX_TABLE_VALUE_BYTES} bytes alone; these are {} jobs, \
-                 {} bytes and {} parents",
+                 {MAX_PARENTS} parents, and a payload of more than {MAX_TABLE_VALUE_BYTES} bytes alone; these are {} jobs \
+                 and {} bytes, with {} parents",
                 jobs.len(),
                 jobs.iter().map(|job| job.payload.len()).sum::<usize>(),
                 jobs.iter().map(|job| job.parents.len()).sum::<usize>(),

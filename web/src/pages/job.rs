@@ -10,7 +10,7 @@ use axum::http::{Uri, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use readpast::JobId;
-use readpast::admin::{FailedAttempt, JobProgress, JobRow, JobState, Keep, QueueStats};
+use readpast::admin::{Edge, FailedAttempt, JobProgress, JobRow, JobState, Keep, QueueStats};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use crate::acting::job_action::JobAction;
@@ -25,6 +25,9 @@ use crate::render::html;
 use crate::security::visitor::Visitor;
 use crate::texts::{self, Time, age, exact, number};
 
+/// The most edges of each side on the page.
+const SHOWN_EDGES: usize = 100;
+
 #[derive(Template)]
 #[template(path = "job.html")]
 struct Page<'a> {
@@ -38,6 +41,8 @@ struct Page<'a> {
     fields: Vec<(&'static str, String, Option<String>)>,
     headers: Vec<(String, String)>,
     progress: Option<ProgressView>,
+    /// The jobs that it waits for, and those that wait for it, with their headings.
+    edges: [(&'static str, Vec<EdgeView>); 2],
     attempts: Vec<AttemptView>,
     hides_payloads: bool,
     payload: View,
@@ -52,6 +57,17 @@ struct ProgressView {
     text: String,
     noted: String,
     checkpoint: Option<String>,
+}
+
+/// The job at the other end of an edge.
+struct EdgeView {
+    link: Option<String>,
+    id: String,
+    kind: String,
+    /// `None` if the job's row is gone.
+    state: Option<String>,
+    waits: String,
+    on_dead: String,
 }
 
 struct AttemptView {
@@ -96,14 +112,33 @@ impl AttemptView {
     }
 }
 
-/// What happens to the job next. `stats` is of its queue, if known.
-fn next(job: &JobRow, stats: Option<&QueueStats>) -> String {
+impl EdgeView {
+    fn new(edge: &Edge) -> EdgeView {
+        let id = edge.job_id.to_string();
+        let link = edge.queue.as_ref().map(|queue| link("job", [("queue", queue.as_str()), ("id", id.as_str())]));
+        EdgeView {
+            link,
+            id,
+            kind: edge.kind.clone().unwrap_or_default(),
+            state: edge.state.map(|state| state.to_string()),
+            waits: match edge.ended {
+                Some(ended) => format!("no longer: {ended}"),
+                None => "yes".to_owned(),
+            },
+            on_dead: edge.on_dead.to_string(),
+        }
+    }
+}
+
+/// What happens to the job next. It `waits` for other jobs; `stats` is of its queue, if known.
+fn next(job: &JobRow, waits: bool, stats: Option<&QueueStats>) -> String {
     let text = match job.state {
         JobState::Ready if job.alone => {
             "A worker that holds nothing else claims it, because workers were lost while they held it."
         }
         JobState::Ready => "A worker claims it after the jobs before it.",
         JobState::Scheduled => "It becomes ready when it is due.",
+        JobState::Waiting if waits => "It becomes ready when the jobs that it waits for are done.",
         JobState::Waiting => "It becomes ready when its turn in its group comes.",
         JobState::Claimed => {
             "A worker is running it, or has it in its buffer. If the worker is lost, it becomes ready again."
@@ -205,6 +240,7 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
     let ids = [job.job_id];
     let attempts = queue.admin().attempts(job.job_id).await?;
     let progress = queue.admin().progress_of(&ids).await?;
+    let edges = queue.admin().edges(job.job_id, SHOWN_EDGES).await?;
     let reading = app.readings.now().await;
     let stats = reading.queue(queue.name()).map(|line| &line.activity.stats);
     let times = [
@@ -220,7 +256,11 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
     Ok(html(&Page {
         id: job.job_id.to_string(),
         queue: queue.name(),
-        next: next(&job, stats),
+        next: next(&job, edges.parents.iter().any(|edge| edge.ended.is_none()), stats),
+        edges: [
+            ("Waits for", edges.parents.iter().map(EdgeView::new).collect()),
+            ("Jobs that wait for it", edges.children.iter().map(EdgeView::new).collect()),
+        ],
         times: times.into_iter().filter_map(|(name, time)| Some((name, Time(time?)))).collect(),
         fields: fields_of(&job, queue.name()),
         headers: headers.map(|(name, value)| (name.clone(), value.to_string())).collect(),

@@ -23,7 +23,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::exit::{Exit, failure};
 use crate::hex;
 use crate::interrupt::Interrupt;
-use crate::job_options::{JobOptions, time};
+use crate::job_options::{JobOptions, OnDead, time};
 use crate::json_object;
 
 /// The limits of a chunk, in jobs and bytes of lines; a long line is its own chunk. `Queue::enqueue_part` accepts one
@@ -88,6 +88,9 @@ struct JobLine {
     key: Option<String>,
     group: Option<String>,
     batch: Option<i64>,
+    #[serde(default)]
+    after: Vec<i64>,
+    on_dead: Option<OnDead>,
     correlation_id: Option<Uuid>,
     #[serde(default)]
     headers: BTreeMap<String, String>,
@@ -97,7 +100,7 @@ struct JobLine {
 }
 
 /// Its fields, each with what it must be.
-const FIELDS: [(&str, &str); 16] = [
+const FIELDS: [(&str, &str); 18] = [
     ("payload", "a text or any other JSON"),
     ("payload_hex", "a text"),
     ("kind", "a text"),
@@ -109,6 +112,8 @@ const FIELDS: [(&str, &str); 16] = [
     ("key", "a text"),
     ("group", "a text"),
     ("batch", "the number of a batch"),
+    ("after", "an array of job ids"),
+    ("on_dead", "hold, cancel or run"),
     ("correlation_id", "a UUID"),
     ("headers", "an object of texts"),
     ("max_attempts", "an integer"),
@@ -414,6 +419,8 @@ impl JobLine {
             return Err(format!("batch is {batch}; the jobs of this run belong to batch {own}"));
         }
         own.batch = self.batch.or(own.batch);
+        own.after.extend(self.after);
+        own.on_dead = self.on_dead.or(own.on_dead);
         own.correlation_id = self.correlation_id.or(own.correlation_id);
         own.headers.extend(self.headers);
         own.max_attempts = self.max_attempts.or(own.max_attempts);

@@ -8,6 +8,7 @@ use readpast::{BoxError, Context, Job, JobError, Output};
 use super::ending::{Ending, Why};
 use super::error_tail::ErrorTail;
 use super::exit_outcomes::{ExitOutcome, ExitOutcomes};
+use super::parents;
 use super::process::{Input, Process};
 use super::program;
 use super::runner::{Runner, ended_early, was_told_to_end};
@@ -19,8 +20,9 @@ use super::runner::{Runner, ended_early, was_told_to_end};
 /// The job's outcome by the program's exit.
 pub fn run(runner: &Runner, outcomes: &ExitOutcomes, job: &Job, context: &Context) -> Result<Output, BoxError> {
     let Runner { program, starting, guard, grace, max_output, .. } = runner;
+    let parents = parents::file(job, context)?;
     let (prepared, mut process) = starting.start(program, context, || {
-        let mut prepared = program.for_job(job, guard.run())?;
+        let mut prepared = program.for_job(job, guard.run(), parents.as_deref())?;
         let process = Process::spawn(&mut prepared.command, guard, false, runner.memory_for(job))?;
         Ok((prepared, process))
     })?;

@@ -20,6 +20,9 @@ pub const RUN: &str = "READPAST_RUN";
 /// The payload's text, for `--shell`.
 pub const PAYLOAD_TEXT: &str = "READPAST_PAYLOAD_TEXT";
 
+/// A file with the ends of the jobs that the job has waited for.
+pub const PARENTS: &str = "READPAST_PARENTS";
+
 /// The most bytes of one argument or variable on Linux, with its name and NUL (`MAX_ARG_STRLEN`).
 const MAX_BYTES: usize = 128 * 1024;
 

@@ -42,6 +42,7 @@ mod memory;
 mod oom_kills;
 #[cfg(target_os = "linux")]
 mod orphans;
+mod parents;
 mod placeholders;
 mod placement;
 #[cfg_attr(not(unix), path = "process_elsewhere.rs")]

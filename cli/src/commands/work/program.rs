@@ -71,12 +71,12 @@ impl Program {
         self.arguments.iter().all(|argument| argument.literal().is_some())
     }
 
-    /// The program for one job.
+    /// The program for one job; `parents` is a file with the ends of the jobs that it has waited for.
     ///
     /// # Errors
     ///
     /// If the payload does not fit (the job becomes dead), or its file cannot be written.
-    pub fn for_job(&self, job: &Job, run: &str) -> Result<Prepared, BoxError> {
+    pub fn for_job(&self, job: &Job, run: &str, parents: Option<&Path>) -> Result<Prepared, BoxError> {
         let file = self.files.as_ref().map(|files| write_payload(files, job)).transpose()?;
         let mut command = self.command(run);
         let path = file.as_ref().map_or(OsStr::new(""), |file| file.as_os_str());
@@ -85,6 +85,9 @@ impl Program {
             command.arg(argument.fill(&mut values)?);
         }
         job_variables::set(&mut command, job)?;
+        if let Some(parents) = parents {
+            command.env(job_variables::PARENTS, parents);
+        }
         if self.is_shell {
             job_variables::set_text(&mut command, job);
         }
@@ -139,17 +142,20 @@ fn write_payload(files: &Path, job: &Job) -> Result<TempPath, BoxError> {
         options.write(true).create_new(true).open(&path)?.write_all(&payload)?;
         Ok(path)
     };
-    written().map_err(|error| {
-        let what = no_room("write the payload to a file");
-        if is_shortage(&error) {
-            return anyhow::Error::from(error).context(what).into(); // whoever starts programs waits for its end
-        }
-        // A full disk is not the job's fault.
-        JobError::snooze(NO_ROOM_PAUSE, format!("{what}: {error}")).into()
-    })
+    written().map_err(|error| not_written("the payload", error))
 }
 
-/// The snooze of a job whose payload could not be written.
+/// The error of a file for a job.
+pub fn not_written(what: &str, error: io::Error) -> BoxError {
+    let what = no_room(&format!("write {what} to a file"));
+    if is_shortage(&error) {
+        return anyhow::Error::from(error).context(what).into(); // whoever starts programs waits for its end
+    }
+    // A full disk is not the job's fault.
+    JobError::snooze(NO_ROOM_PAUSE, format!("{what}: {error}")).into()
+}
+
+/// The snooze of a job whose file could not be written.
 const NO_ROOM_PAUSE: Duration = Duration::from_secs(10);
 
 fn no_room(what: &str) -> String {

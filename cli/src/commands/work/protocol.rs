@@ -8,6 +8,7 @@ use readpast::crates::uuid::Uuid;
 use readpast::{BatchId, BoxError, Context, Fence, Job, JobError, JobId, Output};
 use serde::{Deserialize, Serialize};
 
+use super::parents::{self, Parent};
 use super::telling_line::exception_line;
 use crate::hex;
 use crate::json_object;
@@ -24,6 +25,8 @@ struct Request<'a> {
     group_key: Option<&'a str>,
     batch_id: Option<BatchId>,
     headers: Option<Map<String, Value>>,
+    /// The ends of the jobs that it has waited for.
+    parents: Option<Vec<Parent>>,
     /// The remaining time limit.
     time_limit_s: Option<f64>,
     payload_text: Option<Cow<'a, str>>,
@@ -60,7 +63,7 @@ const FIELDS: [(&str, &str); 8] = [
 ///
 /// # Errors
 ///
-/// For invalid text: the job becomes dead.
+/// For invalid text: the job becomes dead. If SQL Server does not say how its parents ended.
 pub fn request(job: &Job, context: &Context) -> Result<Vec<u8>, BoxError> {
     let payload_text = match job.text() {
         Ok(text) => Some(text),
@@ -78,6 +81,7 @@ pub fn request(job: &Job, context: &Context) -> Result<Vec<u8>, BoxError> {
         group_key: job.group_key(),
         batch_id: job.batch_id(),
         headers: (!headers.is_empty()).then_some(headers),
+        parents: parents::of(job, context)?,
         time_limit_s: context.time_left().map(|left| left.as_secs_f64()),
         payload_hex: payload_text.is_none().then(|| hex::digits(job.payload())),
         payload_text,
