@@ -49,10 +49,10 @@ IF OBJECT_ID(N'[$(schema)].[jobs]', N'U') IS NULL
         needs          varchar(1000)    COLLATE Latin1_General_100_BIN2 NULL,  -- a JSON object (check_needs)
         start_by       datetime2(3)     SPARSE NULL,  -- if it has not started by then, it expires (cancel_expired)
         plain          bit              NULL,      -- 1: the job has no details (NULL)
-        -- The rare attributes for claim, as one JSON object. Not persisted. It has at most 3,505 characters: dedup_key
+        -- The rare attributes for claim, as one JSON object. Not persisted. It has at most 3,504 characters: dedup_key
         -- 2 * 256 + 2 (check_text rejects characters whose escapes are longer than two), correlation_id 38,
         -- time_limit_ms 10, checkpointed 5, headers 1,500, batch_id 19, group_key 2 * 128 + 2, needs 1,000, start_by_ms
-        -- 15, has_parents 5, and 141 for the names and the punctuation.
+        -- 15, has_parents 5, and 140 for the names and the punctuation.
         details AS CASE
             WHEN plain = 1 THEN NULL
             WHEN dedup_key IS NOT NULL OR correlation_id IS NOT NULL OR time_limit_ms IS NOT NULL OR checkpointed = 1

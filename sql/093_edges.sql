@@ -16,7 +16,7 @@ IF OBJECT_ID(N'[$(schema)].[edges]', N'U') IS NULL
         -- and 1.
         on_dead   tinyint NOT NULL,
         state     tinyint NOT NULL CONSTRAINT edges_state DEFAULT 0,  -- 0 open; the parent is: 3 done, 4 dead, 5 cancelled
-        CONSTRAINT edges_pk PRIMARY KEY CLUSTERED (parent_id, child_id)
+        CONSTRAINT edges_pk PRIMARY KEY CLUSTERED (parent_id, state, child_id)
             WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF),
         INDEX edges_child NONCLUSTERED (child_id, state, parent_id)
             WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
@@ -27,8 +27,11 @@ IF OBJECT_ID(N'[$(schema)].[edge_events]', N'U') IS NULL
     (
         event_id bigint  NOT NULL IDENTITY (1, 1),
         job_id   bigint  NOT NULL,
-        state    tinyint NOT NULL,  -- 3 done, 4 dead, 5 cancelled, or deleted without being done
+        -- 3 done, 4 dead, 5 cancelled, or deleted without being done; 0: had no row when a child named it, so it counts as
+        -- done unless another event knows better
+        state    tinyint NOT NULL,
         is_gone  bit     NOT NULL,  -- 1: the job's row is deleted
+        tried    bit     NOT NULL CONSTRAINT edge_events_tried DEFAULT 0,  -- 1: something was locked
         CONSTRAINT edge_events_pk PRIMARY KEY CLUSTERED (event_id)
             WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
     );

@@ -174,7 +174,7 @@ BEGIN
     -- concurrent sessions sees the other's change.
     IF @delivery = 'at_most_once' AND @old_delivery <> 'at_most_once'
         AND EXISTS (SELECT 1 FROM [$(schema)].[linked_queues] WITH (NOLOCK) WHERE queue_id = @queue_id)
-        THROW 58003, N'a queue that has had groups or batches cannot have delivery at_most_once', 1;
+        THROW 58003, N'a queue that has had groups, batches or edges cannot have delivery at_most_once', 1;
 END;
 -- These checks, too, follow the change, so of two sessions that change a queue and its dead queue (or delete the
 -- latter), at least one sees the other's change.

@@ -9,18 +9,18 @@ CREATE OR ALTER PROCEDURE [$(schema)].[watch_parents]
 AS
 SET NOCOUNT, XACT_ABORT ON;
 DECLARE @queue_id int, @again bit = 1;
--- state: NULL for a parent that has not ended
+-- state: NULL for a parent that has not ended, 0 for one without a row
 DECLARE @parents TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, queue_id int NULL, state tinyint NULL);
 DECLARE @linked TABLE (queue_id int NOT NULL PRIMARY KEY CLUSTERED);
 
--- Reads again after a queue was linked, because a finish may have missed the link. A parent without a row is done.
+-- Reads again after a queue was linked, because a finish may have missed the link.
 WHILE @again = 1
 BEGIN
     SET @again = 0;
     DELETE @parents;
     -- READCOMMITTEDLOCK: waits for a change of the parent even under READ_COMMITTED_SNAPSHOT.
     INSERT @parents (job_id, queue_id, state)
-    SELECT i.job_id, j.queue_id, CASE WHEN j.job_id IS NULL THEN 3 WHEN j.ended = 1 THEN j.state END
+    SELECT i.job_id, j.queue_id, CASE WHEN j.job_id IS NULL THEN 0 WHEN j.ended = 1 THEN j.state END
     FROM @ids AS i
     LEFT LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
         ON j.job_id = i.job_id
@@ -28,7 +28,7 @@ BEGIN
     WHILE 1 = 1
     BEGIN
         SET @queue_id = (SELECT MIN(p.queue_id) FROM @parents AS p
-                         WHERE p.state IS NULL
+                         WHERE ISNULL(p.state, 4) IN (4, 5)  -- a dead or cancelled one may be requeued
                              AND NOT EXISTS (SELECT 1 FROM @linked AS l WHERE l.queue_id = p.queue_id));
         IF @queue_id IS NULL
             BREAK;

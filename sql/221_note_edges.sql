@@ -1,8 +1,9 @@
 -- Records jobs that have ended, or are deleted, and that other jobs wait for. Called by procedures that end or delete
--- jobs of linked queues, in their transaction, after they have changed the rows (see add_edges). NOLOCK: an uncommitted
+-- jobs of linked queues, in their transaction, after they have changed the rows (see watch_parents). NOLOCK: an uncommitted
 -- edge counts, and nothing waits for its producer. An event without edges does no harm.
 CREATE OR ALTER PROCEDURE [$(schema)].[note_edges]
-    @ended [$(schema)].[member_list] READONLY
+    @ended [$(schema)].[member_list] READONLY,
+    @noted int = NULL OUTPUT  -- how many
 AS
 SET NOCOUNT, XACT_ABORT ON;
 INSERT [$(schema)].[edge_events] WITH (ROWLOCK) (job_id, state, is_gone)
@@ -18,4 +19,5 @@ WHERE (j.job_id IS NULL OR j.ended = 1)
             AND EXISTS (SELECT 1 FROM [$(schema)].[edges] AS e WITH (NOLOCK, FORCESEEK (edges_child (child_id)))
                         WHERE e.child_id = m.job_id))
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
+SET @noted = @@ROWCOUNT;
 GO

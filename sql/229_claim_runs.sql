@@ -225,7 +225,7 @@ SELECT j.job_id, j.fence, j.attempt, COALESCE(j.max_attempts, @max_attempts) AS 
            ELSE CAST(DATALENGTH(j.payload) AS binary(8)) END AS payload,
        CASE WHEN j.dedup_key IS NOT NULL OR j.correlation_id IS NOT NULL OR j.time_limit_ms IS NOT NULL
            OR j.checkpointed = 1 OR j.headers IS NOT NULL OR j.batch_id IS NOT NULL OR j.needs IS NOT NULL
-           OR j.start_by IS NOT NULL THEN j.details END AS details,
+           OR j.start_by IS NOT NULL OR j.held IS NOT NULL THEN j.details END AS details,
        c.head_id, j.group_key
 FROM @jobs AS c
 INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))

@@ -2,22 +2,25 @@
 -- children of parents that were cancelled, were deleted or, as their edges say, have died. Then the children of these,
 -- and so on. Called after the commit by procedures that end jobs or add edges, and by promote.
 --
--- Only one session at a time does this, with up to 4,000 edges per transaction. If another session keeps the
--- application lock for @wait_ms, or inside a caller's transaction, the call does nothing, and the next promote does it
--- within about a second. The call waits for no lock of a job or an edge: an edge that is locked or not committed, or
--- whose child is locked, stays open, and its event stays, too. The call never fails, because its caller's work is
--- committed. promote passes @error on to the worker.
+-- Only one session at a time does this, with up to 4,000 edges per transaction, for half a second. If another session
+-- keeps the application lock for @wait_ms, or inside a caller's transaction, the call does nothing. The next promote does
+-- the rest, within about a second. The call waits for no other lock: an edge that is locked or not committed stays open,
+-- and so does one whose child is locked, or whose child's batch or key is if the child is cancelled. Their events stay for
+-- promote (@tried). The call never fails, because its caller's work is committed. promote passes @error on to the worker.
 CREATE OR ALTER PROCEDURE [$(schema)].[advance_edges]
     @wait_ms int            = 200,  -- how long to wait for the application lock
+    @tried   bit            = 0,    -- 1: also events that were left before
     @error   nvarchar(2048) = NULL OUTPUT
 AS
 SET NOCOUNT ON;
 SET ROWCOUNT 0;
 SET XACT_ABORT ON;  -- a client that abandons the call must not leave the lock behind
 SET LOCK_TIMEOUT 1000;
+SET DEADLOCK_PRIORITY LOW;
 IF @@TRANCOUNT > 0
     RETURN;
-DECLARE @now datetime2(3), @granted int, @more bit = 1, @taken int, @closed int, @queue_id int, @first_ready bigint;
+DECLARE @begun_at datetime2(3) = SYSUTCDATETIME(), @now datetime2(3), @granted int, @more bit = 1, @left int,
+    @taken int, @closed int, @queue_id int, @first_ready bigint;
 DECLARE @noted TABLE (job_id bigint NOT NULL, state tinyint NOT NULL, is_gone bit NOT NULL);
 DECLARE @events TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, state tinyint NOT NULL, is_gone bit NOT NULL);
 DECLARE @edges TABLE (parent_id bigint NOT NULL, child_id bigint NOT NULL, state tinyint NOT NULL,
@@ -26,15 +29,16 @@ DECLARE @edges TABLE (parent_id bigint NOT NULL, child_id bigint NOT NULL, state
 DECLARE @children TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, parent_id bigint NULL);
 DECLARE @released TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, queue_id int NOT NULL, state tinyint NOT NULL,
     group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL);
-DECLARE @cancelled TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, queue_id int NOT NULL, batch_id bigint NULL);
 DECLARE @queues TABLE (queue_id int NOT NULL PRIMARY KEY CLUSTERED);
+-- The cancelled children.
 DECLARE @members [$(schema)].[member_list];
 
 BEGIN TRY
     WHILE @more = 1
     BEGIN
-        SET @more = 0;
-        IF NOT EXISTS (SELECT 1 FROM [$(schema)].[edge_events] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK))
+        SELECT @more = 0, @closed = 0, @left = 0;
+        IF NOT EXISTS (SELECT 1 FROM [$(schema)].[edge_events] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
+                       WHERE tried <= @tried)
             BREAK;
         BEGIN TRANSACTION;
         EXEC @granted = sys.sp_getapplock @Resource = N'$(schema).edges', @LockMode = N'Exclusive',
@@ -42,6 +46,7 @@ BEGIN TRY
         IF @granted >= 0
             DELETE TOP (1000) FROM [$(schema)].[edge_events] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
             OUTPUT deleted.job_id, deleted.state, deleted.is_gone INTO @noted (job_id, state, is_gone)
+            WHERE tried <= @tried
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
         SET @taken = (SELECT COUNT(*) FROM @noted);
         IF @taken > 0
@@ -49,38 +54,68 @@ BEGIN TRY
             SET @now = SYSUTCDATETIME();
             -- A job that was done and then deleted is done.
             INSERT @events (job_id, state, is_gone)
-            SELECT n.job_id, CASE WHEN MIN(n.state) = 3 THEN 3 ELSE MAX(n.state) END, MAX(CAST(n.is_gone AS tinyint))
+            SELECT n.job_id, CASE WHEN MAX(n.state) = 0 OR MAX(CASE n.state WHEN 3 THEN 1 ELSE 0 END) = 1 THEN 3
+                ELSE MAX(n.state) END, MAX(CAST(n.is_gone AS tinyint))
             FROM @noted AS n
             GROUP BY n.job_id;
+            -- The next end of a requeued job will be noted.
+            DELETE v
+            FROM @events AS v
+            INNER LOOP JOIN [$(schema)].[jobs] AS j
+                WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = v.job_id
+            WHERE j.ended = 0
+            OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
             INSERT @edges (parent_id, child_id, state, cancels)
             SELECT TOP (4000) e.parent_id, e.child_id, v.state,
                 CASE WHEN v.state = 5 AND e.on_dead < 2 OR v.state = 4 AND e.on_dead = 1 THEN 1 ELSE 0 END
             FROM @events AS v
             INNER LOOP JOIN [$(schema)].[edges] AS e
-                WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (edges_pk (parent_id)))
-                ON e.parent_id = v.job_id
+                WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (edges_pk (parent_id, state)))
+                ON e.parent_id = v.job_id AND e.state = 0
             INNER LOOP JOIN [$(schema)].[jobs] AS j
                 WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
                 ON j.job_id = e.child_id
-            WHERE e.state = 0 AND (v.state <> 4 OR e.on_dead > 0)
+            WHERE v.state <> 4 OR e.on_dead > 0
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
             SET @closed = @@ROWCOUNT;
+            -- Sessions that count in a batch, or add a job with a key, keep these locked until their transactions end.
+            DELETE c
+            FROM @edges AS c
+            INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
+                ON j.job_id = c.child_id
+            WHERE c.cancels = 1
+                AND (j.batch_id IS NOT NULL
+                     AND NOT EXISTS (SELECT 1 FROM [$(schema)].[batch_counts] AS b
+                         WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (batch_counts_pk (batch_id)))
+                                     WHERE b.batch_id = j.batch_id)
+                     OR j.dedup_key IS NOT NULL
+                        AND NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS k
+                            WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK,
+                                  FORCESEEK (jobs_dedup (queue_id, dedup_key)))
+                                        WHERE k.queue_id = j.queue_id AND k.dedup_key = j.dedup_key
+                                            AND k.dedup_key IS NOT NULL AND k.ended = 0)
+                        AND j.ended = 0)
+            OPTION (MAXDOP 1, KEEPFIXED PLAN);
+            SET @left = @@ROWCOUNT;
             UPDATE e
             SET state = c.state
             FROM @edges AS c
             INNER LOOP JOIN [$(schema)].[edges] AS e WITH (ROWLOCK, FORCESEEK, INDEX (edges_pk))
-                ON e.parent_id = c.parent_id AND e.child_id = c.child_id
+                ON e.parent_id = c.parent_id AND e.state = 0 AND e.child_id = c.child_id
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
             -- Requeued children do not wait any more.
             INSERT @children (job_id, parent_id)
-            SELECT c.child_id, MIN(CASE WHEN c.cancels = 1 THEN c.parent_id END) FROM @edges AS c GROUP BY c.child_id;
+            SELECT c.child_id, NULLIF(MIN(CASE WHEN c.cancels = 1 THEN c.parent_id ELSE 9223372036854775807 END),
+                9223372036854775807)
+            FROM @edges AS c
+            GROUP BY c.child_id;
             UPDATE j
             SET state = 5, ended = 1, held = 0, finished_at = @now,
                 error = CONCAT(N'cancelled: it waited for job ', c.parent_id, CASE v.state
                     WHEN 4 THEN N', which is dead' ELSE N', which was cancelled or deleted' END)
-            OUTPUT inserted.job_id, inserted.queue_id, inserted.batch_id INTO @cancelled (job_id, queue_id, batch_id)
+            OUTPUT inserted.job_id, 5, inserted.batch_id INTO @members (job_id, state, batch_id)
             FROM @children AS c
             INNER JOIN @events AS v ON v.job_id = c.parent_id
             INNER LOOP JOIN [$(schema)].[jobs] AS j
@@ -107,10 +142,10 @@ BEGIN TRY
 
             -- The children of cancelled children; and the edges of children that are gone.
             INSERT [$(schema)].[edge_events] WITH (ROWLOCK) (job_id, state, is_gone)
-            SELECT c.job_id, 5, 0
-            FROM @cancelled AS c
+            SELECT m.job_id, 5, 0
+            FROM @members AS m
             WHERE EXISTS (SELECT 1 FROM [$(schema)].[edges] AS e WITH (NOLOCK, FORCESEEK (edges_pk (parent_id)))
-                          WHERE e.parent_id = c.job_id)
+                          WHERE e.parent_id = m.job_id)
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
             DELETE TOP (4000) e
             FROM @events AS v
@@ -121,30 +156,23 @@ BEGIN TRY
             SET @closed = @closed + @@ROWCOUNT;
 
             -- What is left for the next call. NOLOCK, because an uncommitted edge needs the event, too.
-            INSERT [$(schema)].[edge_events] WITH (ROWLOCK) (job_id, state, is_gone)
-            SELECT v.job_id, v.state, v.is_gone
+            INSERT [$(schema)].[edge_events] WITH (ROWLOCK) (job_id, state, is_gone, tried)
+            SELECT v.job_id, v.state, v.is_gone, CASE WHEN @closed >= 4000 THEN 0 ELSE 1 END
             FROM @events AS v
-            WHERE EXISTS (SELECT 1 FROM [$(schema)].[edges] AS e WITH (NOLOCK, FORCESEEK (edges_pk (parent_id)))
+            WHERE EXISTS (SELECT 1 FROM [$(schema)].[edges] AS e WITH (NOLOCK, FORCESEEK (edges_pk (parent_id, state)))
                           WHERE e.parent_id = v.job_id AND e.state = 0 AND (v.state <> 4 OR e.on_dead > 0))
                 OR v.is_gone = 1
                    AND EXISTS (SELECT 1 FROM [$(schema)].[edges] AS e WITH (NOLOCK, FORCESEEK (edges_child (child_id)))
                                WHERE e.child_id = v.job_id)
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
             -- Without this condition, the loop would run until what is locked is unlocked.
-            IF @closed > 0 OR @@ROWCOUNT < @taken
+            IF (@closed > @left OR @@ROWCOUNT < @taken) AND DATEDIFF_BIG(MILLISECOND, @begun_at, SYSUTCDATETIME()) < 500
                 SET @more = 1;
 
-            INSERT @queues (queue_id)
-            SELECT q.queue_id FROM (SELECT r.queue_id FROM @released AS r UNION SELECT c.queue_id FROM @cancelled AS c) AS q;
-            WHILE EXISTS (SELECT 1 FROM @cancelled)
-            BEGIN
-                SET @queue_id = (SELECT MIN(queue_id) FROM @cancelled);
-                DELETE @members;
-                INSERT @members (job_id, state, batch_id)
-                SELECT c.job_id, 5, c.batch_id FROM @cancelled AS c WHERE c.queue_id = @queue_id;
-                EXEC [$(schema)].[note_ends] @queue_id, @members;
-                DELETE @cancelled WHERE queue_id = @queue_id;
-            END;
+            -- None has a turn in a group, so their queues do not matter.
+            IF EXISTS (SELECT 1 FROM @members WHERE batch_id IS NOT NULL)
+                EXEC [$(schema)].[note_ends] 0, @members;
+            INSERT @queues (queue_id) SELECT DISTINCT r.queue_id FROM @released AS r;
         END;
         COMMIT TRANSACTION;
 
@@ -163,6 +191,7 @@ BEGIN TRY
         DELETE @edges;
         DELETE @children;
         DELETE @released;
+        DELETE @members;
     END;
 END TRY
 BEGIN CATCH

@@ -15,7 +15,8 @@ CREATE OR ALTER PROCEDURE [$(schema)].[move_jobs]
 AS
 SET NOCOUNT, XACT_ABORT ON;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @to_id int, @delivery varchar(13), @why nvarchar(100),
-    @job_id bigint, @key nvarchar(256), @last nvarchar(256), @links int, @taken int;
+    @job_id bigint, @key nvarchar(256), @last nvarchar(256), @links int, @taken int,
+    @has_edges bit = 0;
 DECLARE @keyed TABLE (dedup_key nvarchar(256) COLLATE Latin1_General_100_BIN2 NOT NULL PRIMARY KEY CLUSTERED,
     job_id bigint NOT NULL);
 DECLARE @moved TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, in_turn bit NULL,
@@ -34,11 +35,7 @@ SELECT @links = (SELECT TOP (1) 1
               FROM @failed AS f
               INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
                   ON j.job_id = f.job_id
-              WHERE j.group_key IS NOT NULL OR j.batch_id IS NOT NULL
-                  OR EXISTS (SELECT 1 FROM [$(schema)].[edges] AS e WITH (NOLOCK, FORCESEEK (edges_pk (parent_id)))
-                             WHERE e.parent_id = j.job_id)
-                  OR EXISTS (SELECT 1 FROM [$(schema)].[edges] AS e WITH (NOLOCK, FORCESEEK (edges_child (child_id)))
-                             WHERE e.child_id = j.job_id))
+              WHERE j.group_key IS NOT NULL OR j.batch_id IS NOT NULL)
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 IF @why IS NULL AND @links = 1
     EXEC [$(schema)].[link_queue] @to_id;
@@ -112,6 +109,16 @@ WHERE NOT EXISTS (SELECT 1 FROM @moved AS m WHERE m.job_id = f.job_id)
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 IF NOT EXISTS (SELECT 1 FROM @moved)
     RETURN 0;
+-- After the changes: see watch_parents.
+SELECT TOP (1) @has_edges = 1
+FROM @moved AS m
+WHERE EXISTS (SELECT 1 FROM [$(schema)].[edges] AS e WITH (NOLOCK, FORCESEEK (edges_pk (parent_id)))
+              WHERE e.parent_id = m.job_id)
+    OR EXISTS (SELECT 1 FROM [$(schema)].[edges] AS e WITH (NOLOCK, FORCESEEK (edges_child (child_id)))
+               WHERE e.child_id = m.job_id)
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
+IF @has_edges = 1
+    EXEC [$(schema)].[link_queue] @to_id;
 -- Either delete_queue finds these jobs, or this check finds no queue. Repeated, the call then moves no job. Waits for
 -- a deletion in progress, because it may be rolled back.
 IF NOT EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_pk (queue_id)))

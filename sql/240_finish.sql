@@ -29,7 +29,7 @@ SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3), @queue_id int, @completion varchar(8), @max_attempts int, @sink nvarchar(517),
     @first_ready bigint, @outcome tinyint, @fence int, @locked int, @shortest bigint, @longest bigint,
-    @is_linked bit = 0, @retry_passes bit, @dead_queue nvarchar(128), @first_moved bigint,
+    @is_linked bit = 0, @retry_passes bit, @dead_queue nvarchar(128), @first_moved bigint, @noted int,
     -- A pattern of half a surrogate pair (mend_text).
     @first nvarchar(3) = CONCAT(CAST(0x00D8 AS nvarchar(1)), N'-', CAST(0xFFDB AS nvarchar(1))),
     @second nvarchar(3) = CONCAT(CAST(0x00DC AS nvarchar(1)), N'-', CAST(0xFFDF AS nvarchar(1)));
@@ -249,10 +249,10 @@ END;
 
 -- Asks again, after the changes: see watch_parents.
 IF EXISTS (SELECT 1 FROM [$(schema)].[linked_queues] WITH (NOLOCK) WHERE queue_id = @queue_id)
-    AND EXISTS (SELECT 1 FROM [$(schema)].[edges] WITH (NOLOCK))
+    AND EXISTS (SELECT 1 FROM [$(schema)].[edges] WITH (NOLOCK, FORCESEEK (edges_pk (parent_id))) WHERE parent_id > 0)
 BEGIN
     INSERT @ended (job_id, state) SELECT job_id, 3 FROM @found;
-    EXEC [$(schema)].[note_edges] @ended;
+    EXEC [$(schema)].[note_edges] @ended, @noted OUTPUT;
 END;
 IF @is_linked = 1 AND EXISTS (SELECT 1 FROM @members)
 BEGIN
@@ -277,7 +277,7 @@ COMMIT TRANSACTION;
 
 IF @first_moved IS NOT NULL OR EXISTS (SELECT 1 FROM @members WHERE group_key IS NOT NULL)
     EXEC [$(schema)].[advance_groups] @queue_id;
-IF EXISTS (SELECT 1 FROM @ended)
+IF @noted > 0
     EXEC [$(schema)].[advance_edges];
 IF @first_moved IS NOT NULL
     EXEC [$(schema)].[wake_moved] @dead_queue, @first_moved;
@@ -294,5 +294,8 @@ WHERE NOT EXISTS (SELECT 1 FROM @found AS d WHERE d.job_id = f.job_id)
 UNION ALL
 SELECT d.job_id, CAST('dead' AS varchar(4))
 FROM @found AS d
-WHERE d.dead = 1;
+WHERE d.dead = 1
+UNION ALL
+SELECT 0, CAST('next' AS varchar(4))
+WHERE @noted > 0;
 GO

@@ -224,6 +224,9 @@ END
 -- Tasks that only a worker can do.
 ELSE IF @paused = 0
     AND (EXISTS (SELECT 1 FROM [$(schema)].[group_events] WITH (NOLOCK) WHERE queue_id = @queue_id)
+         OR EXISTS (SELECT 1 FROM [$(schema)].[edge_events] WITH (NOLOCK))
+             AND EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (NOLOCK, INDEX (jobs_waiting))
+                         WHERE queue_id = @queue_id AND state = 6 AND held = 1)
          OR EXISTS (SELECT 1 FROM [$(schema)].[schedules] WITH (NOLOCK, INDEX (schedules_due))
                     WHERE queue_id = @queue_id AND paused = 0
                         -- the last condition: see due_schedules

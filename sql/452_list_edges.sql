@@ -1,16 +1,20 @@
 -- Lists what a job waits for, or has waited for (its parents), and the jobs that wait for it, or have waited (its
 -- children): up to @max of each, the open ones first. Reads by NOLOCK. Result: is_parent (1: of @job_id), job_id, on_dead
--- (hold, cancel or run), ended (how the parent ended: done, dead or cancelled; NULL: the edge is open), queue, state
--- (both NULL: the job's row is gone), kind.
+-- (hold, cancel or run), waits (1: the child waits for the parent), ended (how the parent ended: done, dead or cancelled;
+-- NULL: not yet, or the child no longer waited), queue, state (both NULL: the job's row is gone), kind.
 CREATE OR ALTER PROCEDURE [$(schema)].[list_edges]
     @job_id bigint,
     @max    int = 1000
 AS
 SET NOCOUNT, XACT_ABORT ON;
+DECLARE @held bit;
 IF @max IS NULL OR @max < 1 OR @max > 1000
     EXEC [$(schema)].[refuse] N'max', @max, N'1 to 1000';
+SELECT @held = held FROM [$(schema)].[jobs] WITH (NOLOCK, FORCESEEK (jobs_pk (job_id))) WHERE job_id = @job_id
+OPTION (MAXDOP 1);
 
 SELECT e.is_parent, e.job_id, CASE e.on_dead WHEN 1 THEN 'cancel' WHEN 2 THEN 'run' ELSE 'hold' END AS on_dead,
+    CAST(CASE WHEN e.state = 0 AND CASE e.is_parent WHEN 1 THEN @held ELSE j.held END = 1 THEN 1 ELSE 0 END AS bit) AS waits,
     CASE e.state WHEN 3 THEN 'done' WHEN 4 THEN 'dead' WHEN 5 THEN 'cancelled' END AS ended, q.name AS queue,
     CASE j.state WHEN 0 THEN 'ready' WHEN 1 THEN 'scheduled' WHEN 2 THEN 'claimed' WHEN 3 THEN 'done' WHEN 4 THEN 'dead'
         WHEN 5 THEN 'cancelled' WHEN 6 THEN 'waiting' END AS state, j.kind

@@ -176,7 +176,7 @@ pub use crate::error::{BoxError, Error, InvalidPayload};
 pub use crate::handler::{Context, Handlers, IntoOutput, JobError, Json, KindOptions, Output, TypedJob};
 pub use crate::id::{BatchId, Enqueued, Fence, JobId};
 pub use crate::job::{
-    BatchEnd, BatchRow, FollowUp, Job, JobEnd, Needs, NewBatch, NewJob, OnDead, Outcome, SealedBatch, Usage,
+    BatchEnd, BatchRow, FollowUp, Job, JobEnd, Needs, NewBatch, NewJob, OnDead, Outcome, Parent, SealedBatch, Usage,
 };
 pub use crate::queue::Queue;
 pub use crate::worker::{

@@ -10,8 +10,8 @@ use crate::handler::{Context, IntoOutput, Output};
 use crate::id::{BatchId, Enqueued, Fence};
 use crate::job::{NewBatch, NewJob, SealedBatch, check_jobs};
 use crate::procedures::producer::{
-    ENQUEUE_BATCH, Lists, SEAL_BATCH, batch_command, chunks, create_command, enqueue_command, in_order, read_created,
-    read_enqueued, read_sealed, seal_command, with_parents,
+    ENQUEUE_BATCH, Lists, SEAL_BATCH, batch_command, create_command, enqueue_command, in_order, next_chunk,
+    read_created, read_enqueued, read_sealed, seal_command,
 };
 use crate::procedures::worker::{Finish, FinishResult, finish_one_command, follow_up_list_type, read_finish_one};
 
@@ -112,7 +112,7 @@ where
     let command = finish_one_command(schema, queue, worker, &finish, &follow_up_list)?;
     context.finishes();
     match read_finish_one(run(client, schema, command).await?)? {
-        None => Ok(Finished(())),
+        None | Some(FinishResult::Next) => Ok(Finished(())),
         Some(FinishResult::Lost | FinishResult::Dead) => Err(Error::LeaseLost),
     }
 }
@@ -231,8 +231,8 @@ where
     check_jobs(jobs)?;
     let lists = Lists::of(schema);
     let mut enqueued = Vec::with_capacity(jobs.len());
-    for chunk in chunks(jobs) {
-        let chunk = &*with_parents(chunk, &enqueued);
+    while enqueued.len() < jobs.len() {
+        let chunk = &*next_chunk(jobs, &enqueued);
         let answer = if let [job] = chunk {
             let answer = run(client, schema, enqueue_command(schema, queue, &lists, job)?).await;
             answer.and_then(|answer| Ok(vec![read_enqueued(&answer)?]))

@@ -9,11 +9,11 @@ use parking_lot::Mutex;
 use readpast::admin::{CompletionPolicy, Delivery, JobChange, JobState, QueueOptions};
 use readpast::config::WorkerConfig;
 use readpast::transaction::enqueue_in;
-use readpast::{Context, Handlers, Job, JobEnd, JobError, JobId, NewBatch, NewJob, OnDead, Output, Worker};
+use readpast::{Context, Handlers, Job, JobEnd, JobError, JobId, NewBatch, NewJob, OnDead, Output, Parent, Worker};
 
 use crate::support::counted::drained;
 use crate::support::proxy::Proxy;
-use crate::support::{Fixture, WorkerSession, changed, number};
+use crate::support::{Fixture, WorkerSession, changed, number, until};
 
 const NONE: [i64; 0] = [];
 
@@ -139,12 +139,12 @@ async fn whatever_ends_or_deletes_a_parent_cancels_what_waits_for_it() {
     let mut worker = WorkerSession::register(&fixture).await;
     let chain = [job(), job().after_earlier([0]), job().after_earlier([1])];
     let cancelled = async |jobs: &[JobId]| {
-        // What no call of this test does, a worker's promote does.
-        fixture.sql("EXEC [$(schema)].[advance_edges]").await;
         for job_id in &jobs[1..] {
             assert_eq!(state(&fixture, *job_id).await, JobState::Cancelled);
         }
     };
+    // What the calls of workers leave to promote.
+    let promote = async || fixture.sql("EXEC [$(schema)].[promote] N'work'").await;
 
     let jobs = enqueued(&fixture, &chain).await;
     assert_eq!(admin.change(&JobChange::Cancel { why: String::new() }, jobs[0]).await.unwrap().changed, 1);
@@ -164,6 +164,7 @@ async fn whatever_ends_or_deletes_a_parent_cancels_what_waits_for_it() {
             fixture
                 .sql("UPDATE [$(schema)].[queues] SET keep_dead_s = 1; UPDATE [$(schema)].[jobs] SET finished_at = '2026-01-01' WHERE state = 4; EXEC [$(schema)].[expire] N'work'")
                 .await;
+            promote().await;
         }
         cancelled(&jobs).await;
     }
@@ -173,13 +174,14 @@ async fn whatever_ends_or_deletes_a_parent_cancels_what_waits_for_it() {
     let claimed = worker.claim(10).await;
     assert_eq!(admin.change(&JobChange::Cancel { why: String::new() }, jobs[0]).await.unwrap().requested, 1);
     worker.release(&claimed).await;
+    promote().await;
     cancelled(&jobs).await;
 
     let jobs = enqueued(&fixture, &chain).await;
     worker.claim(10).await;
     assert_eq!(admin.change(&JobChange::Cancel { why: String::new() }, jobs[0]).await.unwrap().requested, 1);
     worker.lose(&fixture).await;
-    fixture.sql("EXEC [$(schema)].[reap] N'work'").await;
+    promote().await;
     cancelled(&jobs).await;
 
     let mut expiring = chain.clone();
@@ -187,6 +189,7 @@ async fn whatever_ends_or_deletes_a_parent_cancels_what_waits_for_it() {
     let jobs = enqueued(&fixture, &expiring).await;
     let mut worker = WorkerSession::register(&fixture).await;
     assert_eq!(claim(&mut worker).await, NONE);
+    promote().await;
     cancelled(&jobs).await;
 
     // The parent's queue is deleted.
@@ -249,8 +252,145 @@ async fn a_cancelled_child_ends_its_batch_and_is_not_woken_after_it_is_requeued(
     worker.finish(&claimed.iter().map(|job| job.done()).collect::<Vec<_>>()).await;
     assert_eq!(claim(&mut worker).await, NONE);
     assert_eq!(admin.change(&JobChange::Purge, jobs[0]).await.unwrap().changed, 1);
-    fixture.sql("EXEC [$(schema)].[advance_edges]").await;
     assert_eq!(left(&fixture).await, 0);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_parent_that_was_dead_before_its_first_child_came_releases_it_when_it_is_done() {
+    for dead in [true, false] {
+        let fixture = Fixture::with("edges_late", QueueOptions::default().max_attempts(1)).await;
+        let other = fixture.queue.named("other").unwrap();
+        other.admin().create(QueueOptions::default().max_attempts(1)).await.unwrap();
+        let parent = other.enqueue(&job()).await.unwrap().job_id;
+        let mut worker = WorkerSession::register_for(&fixture, "other").await;
+        let on_dead = if dead { OnDead::Hold } else { OnDead::Run };
+        if dead {
+            die(&mut worker, &[parent]).await;
+        } else {
+            other.admin().change(&JobChange::Cancel { why: String::new() }, parent).await.unwrap();
+        }
+        let child = fixture.queue.enqueue(&job().after([parent]).on_dead(on_dead)).await.unwrap().job_id;
+        other.admin().change(&JobChange::Requeue, parent).await.unwrap();
+        let second = fixture.queue.enqueue(&job().after([parent])).await.unwrap().job_id;
+        run(&mut worker, &[parent]).await;
+        let mut worker = WorkerSession::register(&fixture).await;
+        run(&mut worker, &[child, second]).await;
+        fixture.remove().await;
+    }
+}
+
+/// What was noted of a parent before it was requeued says nothing about its children any more.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_requeued_parent_is_waited_for_again() {
+    let fixture = Fixture::with("edges_stale", QueueOptions::default().max_attempts(1)).await;
+    let jobs = enqueued(&fixture, &[job(), job().after_earlier([0]).on_dead(OnDead::Cancel)]).await;
+    let mut operator = fixture.session().await;
+    operator
+        .sql(&format!("BEGIN TRANSACTION; UPDATE [$(schema)].[jobs] SET priority = 1 WHERE job_id = {}", jobs[1]))
+        .await;
+    let mut worker = WorkerSession::register(&fixture).await;
+    die(&mut worker, &jobs[..1]).await;
+    assert_eq!(fixture.queue.admin().change(&JobChange::Requeue, jobs[0]).await.unwrap().changed, 1);
+    let late = fixture.queue.enqueue(&job().after([jobs[0]]).on_dead(OnDead::Run)).await.unwrap().job_id;
+    operator.sql("COMMIT; EXEC [$(schema)].[promote] N'work'").await;
+    run(&mut worker, &jobs[..1]).await;
+    run(&mut worker, &[jobs[1], late]).await;
+    fixture.remove().await;
+}
+
+/// Sessions keep the count of a batch, and a key, locked until their transactions end.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_child_whose_batch_or_key_is_locked_holds_up_no_other() {
+    let fixture = Fixture::new("edges_batch_locked").await;
+    let batch = fixture.queue.create_batch(&NewBatch::new()).await.unwrap();
+    let jobs = enqueued(
+        &fixture,
+        &[
+            job(),
+            job().after_earlier([0]).batch(batch),
+            job().after_earlier([0]).dedup_key("k"),
+            job().after_earlier([0]).on_dead(OnDead::Run),
+        ],
+    )
+    .await;
+    let mut finisher = fixture.session().await;
+    finisher.sql("BEGIN TRANSACTION; UPDATE [$(schema)].[batch_counts] SET done = done").await;
+    let mut producer = fixture.session().await;
+    // It has met the key, and keeps its lock.
+    let held = "BEGIN TRANSACTION; SELECT job_id FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, FORCESEEK (jobs_dedup (queue_id, dedup_key)))
+                WHERE queue_id = 1 AND dedup_key = N'k' AND dedup_key IS NOT NULL AND ended = 0";
+    producer.sql(held).await;
+    fixture.queue.admin().change(&JobChange::Cancel { why: String::new() }, jobs[0]).await.unwrap();
+    let mut worker = WorkerSession::register(&fixture).await;
+    run(&mut worker, &jobs[3..]).await;
+    producer.sql("COMMIT").await;
+    finisher.sql("COMMIT; EXEC [$(schema)].[promote] N'work'").await;
+    for job_id in &jobs[1..3] {
+        assert_eq!(state(&fixture, *job_id).await, JobState::Cancelled);
+    }
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_that_only_a_worker_can_handle_asks_for_one() {
+    let fixture = Fixture::new("edges_backlog").await;
+    let parent = fixture.queue.enqueue(&job()).await.unwrap().job_id;
+    let mut worker = WorkerSession::register(&fixture).await;
+    run(&mut worker, &[parent]).await;
+    worker
+        .session
+        .sql(&format!("EXEC [$(schema)].[unregister_worker] @queue = N'work', @worker_id = '{}'", worker.id))
+        .await;
+    let mut session = fixture.session().await;
+    let workers = "EXEC [$(schema)].[backlog] N'work'";
+    assert_eq!(session.number(workers).await, 0);
+    let mut client = fixture.client().await;
+    client.simple_query("BEGIN TRANSACTION").await.unwrap();
+    enqueue_in(&mut client, fixture.queue.schema(), "work", &[job().after([parent])]).await.unwrap();
+    client.simple_query("COMMIT").await.unwrap();
+    assert_eq!(session.number(workers).await, 1);
+    session.sql("EXEC [$(schema)].[promote] N'work'").await;
+    session.sql("DELETE [$(schema)].[jobs]").await;
+    assert_eq!(session.number(workers).await, 0);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_role_has_its_part() {
+    let fixture = Fixture::with("edges_roles", QueueOptions::default().completion(CompletionPolicy::Annotate)).await;
+    let (producer, worker, monitor) = (
+        fixture.create_login(Some("producer")).await,
+        fixture.create_login(Some("worker")).await,
+        fixture.create_login(Some("monitor")).await,
+    );
+    let producing = fixture.connect_as(&producer).await;
+    let first = producing.enqueue_many(&[job(), job().after_earlier([0])]).await.unwrap()[1].job_id;
+    // With a parent in an earlier chunk, and a payload that is sent alone.
+    let large = NewJob::bytes(vec![b'x'; 100_000]);
+    let jobs = producing
+        .enqueue_many(&[large.clone(), job().after_earlier([0]), large.after_earlier([0, 1]).after([first])])
+        .await
+        .unwrap();
+    let edges = fixture.connect_as(&monitor).await;
+    let edges = edges.admin().edges(jobs[2].job_id, 10).await.unwrap();
+    assert_eq!(
+        edges.parents.iter().map(|edge| edge.job_id).collect::<Vec<_>>(),
+        [first, jobs[0].job_id, jobs[1].job_id]
+    );
+    let parents = Arc::new(Mutex::new(Vec::new()));
+    let seen = parents.clone();
+    let handlers = Handlers::any(move |_, context| {
+        seen.lock().push(context.parents()?.len());
+        Ok(())
+    });
+    drained(Worker::builder(&fixture.connect_as(&worker).await, handlers).start().await.unwrap()).await;
+    let mut seen = parents.lock().clone();
+    seen.sort_unstable();
+    assert_eq!(seen, [0, 0, 1, 1, 3]);
+    for login in [&producer, &worker, &monitor] {
+        fixture.drop_login(login).await;
+    }
     fixture.remove().await;
 }
 
@@ -268,8 +408,9 @@ async fn an_enqueue_waits_for_a_finish_of_a_parent_and_a_finish_does_not_wait_fo
     let parent = parents[0];
     let waits = tokio::spawn(async move { queue.enqueue(&job().after([parent])).await });
     let mut observer = fixture.session().await;
-    let blocked = "SELECT COUNT(*) FROM sys.dm_exec_requests WHERE blocking_session_id > 0";
-    while observer.number(blocked).await == 0 {
+    let finisher = worker.session.number("SELECT @@SPID").await;
+    let blocked = format!("SELECT COUNT(*) FROM sys.dm_exec_requests WHERE blocking_session_id = {finisher}");
+    while observer.number(&blocked).await == 0 {
         assert!(!waits.is_finished());
         tokio::task::yield_now().await;
     }
@@ -283,19 +424,19 @@ async fn an_enqueue_waits_for_a_finish_of_a_parent_and_a_finish_does_not_wait_fo
     let schema = fixture.queue.schema();
     let child = enqueue_in(&mut client, schema, "work", &[job().after([parents[1]])]).await.unwrap()[0].job_id;
     worker.finish(&[claimed[1].done()]).await;
-    observer.sql("EXEC [$(schema)].[advance_edges]").await;
+    observer.sql("EXEC [$(schema)].[promote] N'work'").await;
     assert_eq!(claim(&mut worker).await, NONE);
     client.simple_query("COMMIT").await.unwrap();
-    observer.sql("EXEC [$(schema)].[advance_edges]").await;
+    observer.sql("EXEC [$(schema)].[promote] N'work'").await;
     assert_eq!(claim(&mut worker).await, [child.0]);
 
     // And never if it is rolled back.
     client.simple_query("BEGIN TRANSACTION").await.unwrap();
     enqueue_in(&mut client, schema, "work", &[job().after([parents[2]])]).await.unwrap();
     worker.finish(&[claimed[2].done()]).await;
-    observer.sql("EXEC [$(schema)].[advance_edges]").await;
+    observer.sql("EXEC [$(schema)].[promote] N'work'").await;
     client.simple_query("ROLLBACK").await.unwrap();
-    observer.sql("EXEC [$(schema)].[advance_edges]").await;
+    observer.sql("EXEC [$(schema)].[promote] N'work'").await;
     assert_eq!(observer.number("SELECT COUNT(*) FROM [$(schema)].[edge_events]").await, 0);
     fixture.remove().await;
 }
@@ -344,7 +485,8 @@ async fn a_handler_reads_the_outputs_of_the_jobs_it_has_waited_for() {
         drained(Worker::builder(&fixture.queue, handlers).start().await.unwrap()).await;
         let output = (completion != CompletionPolicy::Delete).then(|| b"A".to_vec());
         let ends = [(jobs[0], JobEnd::Done { output }), (jobs[1], JobEnd::Dead { error: "it fails".to_owned() })];
-        assert_eq!(*seen.lock(), ends, "{completion:?}");
+        let seen: Vec<_> = seen.lock().drain(..).map(|parent: Parent| (parent.job_id, parent.end)).collect();
+        assert_eq!(seen, ends, "{completion:?}");
         fixture.remove().await;
     }
 }
@@ -358,7 +500,7 @@ async fn what_nobody_could_wait_for_is_refused() {
             .await
             .contains("after is 9223372036854775807; it must be the id of a job")
     );
-    assert!(refused(job().after([JobId(0)])).await.contains("after is 0; it must be the id of a job"));
+    assert!(refused(job().after([JobId(0)])).await.contains("waits for job 0; the id of a job is 1 or more"));
     assert!(refused(job().after_earlier([0])).await.contains("jobs[0] waits for jobs[0]"));
     let many = refused(job().after((1..=10_001).map(JobId))).await;
     assert!(many.contains("waits for 10001 others; it must be at most 10000"), "{many}");
@@ -482,14 +624,14 @@ async fn every_job_of_random_graphs_starts_after_its_parents_whatever_fails() {
         let graph = &all[number];
         let mut ledger = noted.lock();
         *ledger.starts.entry((number, place)).or_default() += 1;
-        if !graph.parents[place].iter().all(|parent| ledger.ended.contains(&(number, *parent))) {
-            // A cancelled parent ends without a start.
-            let ends = graph.ends();
-            let is_early =
-                |parent: &&usize| ends[**parent] != JobState::Cancelled && !ledger.ended.contains(&(number, **parent));
-            if graph.parents[place].iter().any(|parent| is_early(&parent)) {
-                ledger.early.push((number, place));
-            }
+        // A cancelled parent ends without a start, and with `run`, nobody waits for what was dead once.
+        let ends = graph.ends();
+        let is_no_matter = |parent: usize| {
+            ends[parent] == JobState::Cancelled || graph.on_dead[place] == OnDead::Run && graph.dies[parent]
+        };
+        let has_ended = |parent: &usize| is_no_matter(*parent) || ledger.ended.contains(&(number, *parent));
+        if !graph.parents[place].iter().all(has_ended) {
+            ledger.early.push((number, place));
         }
         if graph.dies[place] && !mended.load(Ordering::SeqCst) {
             ledger.ended.insert((number, place));
@@ -509,8 +651,8 @@ async fn every_job_of_random_graphs_starts_after_its_parents_whatever_fails() {
         async || Worker::builder(&through_proxy, Handlers::any(handler.clone())).config(&config).start().await.unwrap();
     let worker = start().await;
     let fails = async {
-        for _ in 0..4 {
-            tokio::time::sleep(Duration::from_millis(200)).await;
+        for time in 1..=4 {
+            until("more jobs have started", || ledger.lock().starts.len() >= time * GRAPHS * 50 / 10).await;
             proxy.cut();
         }
     };
@@ -538,12 +680,20 @@ async fn every_job_of_random_graphs_starts_after_its_parents_whatever_fails() {
             });
             assert_eq!(ended.collect::<Vec<_>>(), graph.ends().into_iter().map(expected).collect::<Vec<_>>());
         }
-        assert_eq!(ledger.lock().early, []);
+        let ledger = ledger.lock();
+        assert_eq!(ledger.early, []);
+        for (number, graph) in graphs.iter().enumerate() {
+            for (place, end) in graph.ends().into_iter().enumerate() {
+                let starts = ledger.starts.contains_key(&(number, place));
+                assert_eq!(starts, matches!(expected(end), JobState::Done | JobState::Dead), "job {place} of {number}");
+            }
+        }
     };
     check(&ids, &|end| end).await;
 
     // The dead ones are requeued after a repair, and what waits for them runs.
     requeued.store(true, Ordering::SeqCst);
+    ledger.lock().ended.retain(|(number, place)| !graphs[*number].dies[*place]);
     fixture.queue.admin().change(&JobChange::Requeue, JobState::Dead).await.unwrap();
     drained(start().await).await;
     check(&ids, &|end| if end == JobState::Cancelled { end } else { JobState::Done }).await;

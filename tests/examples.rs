@@ -39,6 +39,14 @@ fn the_quickstart_accounts_for_every_file() {
 }
 
 #[test]
+fn the_graph_example_puts_every_album_on_the_page() {
+    let text = run_example("graph", &["5"]);
+    assert!(text.ends_with("done=26 dead=0\n"), "{text}");
+    assert_eq!(text.lines().filter(|line| line.starts_with("album ")).count(), 5, "{text}");
+    assert_eq!(text.lines().filter(|line| line.matches(" | ").count() == 3).count(), 5 * 8, "{text}");
+}
+
+#[test]
 fn the_long_job_goes_on_where_it_was_killed() {
     let text = run_example("long_job", &["8"]);
     let begins: Vec<u64> = text.lines().filter_map(|line| line.rsplit_once(" begins at ")?.1.parse().ok()).collect();

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use readpast::NewJob;
 use readpast::admin::{JobFilter, JobState};
 use readpast::crates::uuid::Uuid;
+use readpast::{JobId, NewJob};
+use serde_json::{Value, json};
 
 use crate::worker_process::WorkFixture;
 
@@ -295,4 +296,42 @@ async fn what_cannot_work_is_refused_at_the_start() {
         assert!(said.contains(message), "{arguments:?}: {said}");
     }
     assert_eq!(work.row(job).await.fence, readpast::Fence(0), "nothing was claimed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_reads_the_outputs_of_the_jobs_that_its_job_has_waited_for() {
+    let work = WorkFixture::new("parents").await;
+    let parents = ["text", "other"].map(NewJob::text);
+    let parents: Vec<JobId> =
+        work.queue.enqueue_many(&parents).await.unwrap().iter().map(|enqueued| enqueued.job_id).collect();
+    let (first, second) = (parents[0].to_string(), parents[1].to_string());
+    let child = ["enqueue", "work", "child", "--after", &first, "--after", &second, "--on-dead", "run", "--json"];
+    let child = work.fixture.run(&child).json()[0]["job_id"].as_i64().map(JobId).unwrap();
+    let line = format!("{{\"payload\": \"child\", \"after\": [{first}], \"on_dead\": \"cancel\"}}");
+    let line_child = ["enqueue", "work", "--format", "json", "--json"];
+    let line_child = work.fixture.run_with_input(&line_child, line.as_bytes()).json();
+    assert_eq!(line_child[0]["enqueued"], 1);
+    let line_child = JobId(child.0 + 1);
+
+    let shown = work.fixture.run(&["job", &child.to_string(), "--json"]).json();
+    assert_eq!(shown[0]["state"], "waiting");
+    let edge = |id: JobId| json!({"job_id": id, "queue": "work", "state": "ready", "kind": null, "on_dead": "run", "waits": true, "ended": null});
+    assert_eq!(shown[0]["edges"]["parents"], json!([edge(parents[0]), edge(parents[1])]));
+    let text = work.fixture.run(&["job", &first]).ok();
+    assert!(text.contains("jobs that wait for it") && text.contains("cancel"), "{text}");
+
+    let shell = r#"case "$READPAST_PAYLOAD_TEXT" in
+        child) stat -c %a "$READPAST_PARENTS"; cat "$READPAST_PARENTS" ;;
+        other) printf '\377' ;;
+        *) printf out; test -z "$READPAST_PARENTS" ;; esac"#;
+    work.drain(&["--threads", "1", "--shell", shell]).ok();
+    let output = work.output(child).await;
+    let (mode, parents_read) = output.split_once('\n').unwrap();
+    assert_eq!(mode, "600");
+    let end = |id: JobId, text: Option<&str>, hex: Option<&str>| json!({"job_id": id, "kind": null, "state": "done", "error": null, "output_text": text, "output_hex": hex});
+    let expected = [end(parents[0], Some("out"), None), end(parents[1], None, Some("0xFF"))];
+    assert_eq!(serde_json::from_str::<Value>(parents_read).unwrap(), json!(expected));
+    assert!(work.output(line_child).await.contains(r#""output_text":"out""#));
+    let left = work.fixture.run(&["job", &child.to_string()]).ok();
+    assert!(left.contains("no: done"), "{left}");
 }

@@ -114,7 +114,8 @@ impl Admin<'_> {
     }
 
     /// Returns the jobs that a job waits for ([`NewJob::after`](crate::NewJob::after)) and the jobs that wait for it: up to
-    /// `max` of each, 1 to 1,000. Edges are kept as long as the waiting job. Never blocks.
+    /// `max` of each, 1 to 1,000; there may be more if there are as many. Edges are kept as long as the waiting job. Never
+    /// blocks.
     ///
     /// # Errors
     ///

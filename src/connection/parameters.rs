@@ -19,11 +19,11 @@ impl<'a> TableValueRow<'a> for ListedId {
 }
 
 /// The rows of the parameter, in the order of its key.
-pub(crate) fn id_rows(jobs: &[JobId]) -> impl Iterator<Item = ListedId> + use<> {
+pub(crate) fn id_rows(jobs: &[JobId]) -> Vec<ListedId> {
     let mut jobs = jobs.to_vec();
     jobs.sort_unstable();
     jobs.dedup();
-    jobs.into_iter().map(ListedId)
+    jobs.into_iter().map(ListedId).collect()
 }
 
 pub(crate) fn procedure(schema: &str, name: &str) -> String {

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use crate::error::Error;
 use crate::id::{Fence, JobId, WorkerId};
-use crate::job::{Job, JobEnd, Note, NotedRun, Usage};
+use crate::job::{Job, JobEnd, Note, NotedRun, Parent, Usage};
 use crate::time::TEN_YEARS;
 
 use super::cancellations::Cancellations;
@@ -28,7 +28,7 @@ pub struct Context {
     usage: Mutex<Option<Usage>>,
     surroundings: Arc<SharedByRuns>,
     /// In a test.
-    parents: Vec<(JobId, JobEnd)>,
+    parents: Vec<Parent>,
 }
 
 impl Context {
@@ -268,19 +268,19 @@ impl Context {
 
     /// Returns how the jobs ended that this one has waited for ([`NewJob::after`](crate::NewJob::after)), with their
     /// outputs, in the order of their ids. A queue that deletes done jobs keeps no outputs
-    /// ([`CompletionPolicy`](crate::admin::CompletionPolicy)). A parent that was requeued since then and has not ended
-    /// again is as it ended first, without an output.
+    /// ([`CompletionPolicy`](crate::admin::CompletionPolicy)).
     ///
-    /// Blocks this thread for one round trip, on one of two connections that the worker's handlers share. In a test,
-    /// what [`with_parents`](Self::with_parents) has set.
+    /// Blocks this thread for one round trip, on one of two connections that the worker's handlers share, or longer, up
+    /// to `connection.command_timeout_ms`, while SQL Server is away. A job that [has none](Job::has_parents) asks
+    /// nothing. In a test, what [`with_parents`](Self::with_parents) has set.
     ///
     /// ```
     /// use readpast::{BoxError, Context, Job, JobEnd, JobId, NewJob};
     ///
     /// fn montage(_: &Job, context: &Context) -> Result<String, BoxError> {
     ///     let mut names = Vec::new();
-    ///     for (_, end) in context.parents()? {
-    ///         if let JobEnd::Done { output: Some(name) } = end {
+    ///     for parent in context.parents()? {
+    ///         if let JobEnd::Done { output: Some(name) } = parent.end {
     ///             names.push(String::from_utf8(name)?);
     ///         }
     ///     }
@@ -293,10 +293,15 @@ impl Context {
     ///
     /// # Errors
     ///
-    /// [`Error::NoFreeConnection`], and the errors of [`Queue::wait`](crate::Queue::wait). [`Error::is_too_much`] if the
-    /// outputs are more than 64 MiB.
-    pub fn parents(&self) -> Result<Vec<(JobId, JobEnd)>, Error> {
+    /// [`Error::Refused`] if the outputs are more than 64 MiB together; [`Error::NoFreeConnection`], and the errors of
+    /// [`Queue::connect`](crate::Queue::connect), if SQL Server stays away.
+    ///
+    /// # Panics
+    ///
+    /// As [`block_on`](Self::block_on).
+    pub fn parents(&self) -> Result<Vec<Parent>, Error> {
         match &self.surroundings.parents {
+            _ if !self.job.has_parents() => Ok(Vec::new()),
             Some(parents_of) => self.block_on(parents_of(self.job.id())),
             None => Ok(self.parents.clone()),
         }
@@ -360,10 +365,12 @@ impl Context {
         self
     }
 
-    /// Sets what [`parents`](Self::parents) returns, in a test.
+    /// Sets what [`parents`](Self::parents) returns, in a test, without kinds.
     #[must_use]
     pub fn with_parents(mut self, parents: impl IntoIterator<Item = (JobId, JobEnd)>) -> Context {
-        self.parents = parents.into_iter().collect();
+        let parent = |(job_id, end)| Parent { job_id, kind: None, end };
+        self.parents = parents.into_iter().map(parent).collect();
+        self.job.set_parents(!self.parents.is_empty());
         self
     }
 

@@ -11,14 +11,14 @@ use tokio::runtime::Runtime;
 
 use crate::error::Error;
 use crate::id::JobId;
-use crate::job::{JobEnd, RunNotes};
+use crate::job::{Parent, RunNotes};
 
 use super::cancellations::Flag;
 
 /// Asks SQL Server how the jobs ended that a job has waited for.
 pub(crate) type ParentsOf = Box<dyn Fn(JobId) -> Parents + Send + Sync>;
 
-type Parents = Pin<Box<dyn Future<Output = Result<Vec<(JobId, JobEnd)>, Error>> + Send>>;
+type Parents = Pin<Box<dyn Future<Output = Result<Vec<Parent>, Error>> + Send>>;
 
 /// The data that all runs of one worker share.
 #[derive(Default)]

@@ -272,6 +272,11 @@ impl Job {
         self
     }
 
+    /// For a test's context.
+    pub(crate) fn set_parents(&mut self, has_parents: bool) {
+        self.details.get_or_insert_default().has_parents = has_parents;
+    }
+
     fn payload_error(&self, reason: String) -> Error {
         Error::Payload { job_id: self.id, reason: InvalidPayload::new(reason) }
     }

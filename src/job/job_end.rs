@@ -1,6 +1,7 @@
 //! How a job finished.
 
-/// How a job finished, as returned by [`Queue::wait`](crate::queue::Queue::wait).
+/// How a job finished, as returned by [`Queue::wait`](crate::queue::Queue::wait) and, except [`Gone`](JobEnd::Gone), by
+/// [`Context::parents`](crate::Context::parents).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum JobEnd {

@@ -30,8 +30,8 @@ pub(crate) use new_job::{
 };
 pub use order_completion_delivery::{ClaimOrder, CompletionPolicy, Delivery};
 pub use outcome::{FollowUp, Outcome};
-pub use parents::OnDead;
-pub(crate) use parents::{MAX_PARENTS, Parent};
+pub(crate) use parents::{MAX_PARENTS, ParentRef};
+pub use parents::{OnDead, Parent};
 pub(crate) use run_notes::{Note, NotedRun, RunNotes, Taken};
 pub use schedule::Schedule;
 pub(crate) use trace_context::TraceContext;

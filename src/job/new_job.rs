@@ -9,13 +9,13 @@ use tiberius::ColumnData;
 use uuid::Uuid;
 
 use crate::error::Error;
-use crate::id::{BatchId, JobId};
+use crate::id::{BatchId, Enqueued, JobId};
 use crate::text::check_name;
 use crate::time::{TEN_YEARS, to_datetime2};
 
 use super::headers::Headers;
 use super::needs::Needs;
-use super::parents::{MAX_PARENTS, OnDead, Parent};
+use super::parents::{MAX_PARENTS, OnDead, ParentRef};
 
 /// A job to enqueue: a payload and options.
 ///
@@ -47,7 +47,7 @@ pub struct NewJob {
     pub(crate) batch: Option<BatchId>,
     pub(crate) needs: Option<Needs>,
     pub(crate) latest_start: Option<LatestStart>,
-    pub(crate) parents: Vec<Parent>,
+    pub(crate) parents: Vec<ParentRef>,
     pub(crate) on_dead: OnDead,
 }
 
@@ -307,8 +307,9 @@ impl NewJob {
     ///
     /// Until then, the job is [`Waiting`](crate::admin::JobState::Waiting). A parent that is dead holds it, because the
     /// parent can be requeued; [`on_dead`](NewJob::on_dead) says otherwise. If a parent is cancelled or deleted without
-    /// being done, the job is cancelled, and then the jobs that wait for it. A parent that the queue no longer has is
-    /// done. The job starts soon after its last parent is finished or, if that is part of your own transaction, within
+    /// being done, the job is cancelled, and then the jobs that wait for it. A parent whose row is already gone when the
+    /// job is enqueued counts as done, even if it was dead and purged. A duplicate ([`dedup_key`](NewJob::dedup_key))
+    /// keeps the parents that it has; as a parent, it is the unfinished job with that key. The job starts soon after its last parent is finished or, if that is part of your own transaction, within
     /// about a second after its commit. The handler reads the parents' outputs with
     /// [`Context::parents`](crate::Context::parents).
     ///
@@ -328,14 +329,15 @@ impl NewJob {
     /// # }
     /// ```
     pub fn after(mut self, parents: impl IntoIterator<Item = JobId>) -> NewJob {
-        self.parents.extend(parents.into_iter().map(Parent::Job));
+        self.parents.extend(parents.into_iter().map(ParentRef::Job));
         self
     }
 
     /// As [`after`](NewJob::after), for jobs of the same call of
     /// [`Queue::enqueue_many`](crate::Queue::enqueue_many), [`Queue::enqueue_part`](crate::Queue::enqueue_part) or
     /// [`enqueue_in`](crate::transaction::enqueue_in): by their places there, from 0, which must be before this job's.
-    /// So no job can wait for itself through others.
+    /// So no job can wait for itself through others. To hand in the rest of a call that failed in part, use
+    /// [`rest`](NewJob::rest).
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
@@ -348,14 +350,40 @@ impl NewJob {
     /// # }
     /// ```
     pub fn after_earlier(mut self, places: impl IntoIterator<Item = usize>) -> NewJob {
-        self.parents.extend(places.into_iter().map(Parent::Earlier));
+        self.parents.extend(places.into_iter().map(ParentRef::Earlier));
         self
     }
 
-    /// What becomes of the job if one that it waits for dies. Default: [`OnDead::Hold`].
+    /// What becomes of the job if one that it waits for dies. Default: [`OnDead::Hold`]. Of no effect without
+    /// [`after`](NewJob::after) or [`after_earlier`](NewJob::after_earlier).
     pub fn on_dead(mut self, on_dead: OnDead) -> NewJob {
         self.on_dead = on_dead;
         self
+    }
+
+    /// The jobs that are left after [`Error::EnqueuedInPart`], with the `enqueued` ones as the parents that
+    /// [`after_earlier`](NewJob::after_earlier) has named by their places in `jobs`.
+    pub fn rest(jobs: &[NewJob], enqueued: &[Enqueued]) -> Vec<NewJob> {
+        let mut rest = jobs.get(enqueued.len()..).unwrap_or_default().to_vec();
+        for parent in rest.iter_mut().flat_map(|job| &mut job.parents) {
+            if let ParentRef::Earlier(place) = *parent {
+                *parent = match enqueued.get(place) {
+                    Some(enqueued) => ParentRef::Job(enqueued.job_id),
+                    None => ParentRef::Earlier(place - enqueued.len()),
+                };
+            }
+        }
+        rest
+    }
+
+    /// How many parents the job has been given.
+    pub fn parents(&self) -> usize {
+        self.parents.len()
+    }
+
+    /// Whether parents are named by their places.
+    pub(crate) fn is_after_earlier(&self) -> bool {
+        self.parents.iter().any(|parent| matches!(parent, ParentRef::Earlier(_)))
     }
 
     /// Rejects what SQL Server would reject or cut. Every enqueue checks its jobs before anything is sent. Call this to
@@ -411,6 +439,11 @@ impl NewJob {
                 self.parents.len()
             ));
         }
+        for parent in &self.parents {
+            if let ParentRef::Job(JobId(id @ ..=0)) = parent {
+                return invalid(format!("the job waits for job {id}; the id of a job is 1 or more"));
+            }
+        }
         if let Some(kind) = self.kind.as_deref().filter(|kind| !is_kind(kind)) {
             return invalid(format!("kind is '{kind}'; it must be {ALLOWED_KIND}"));
         }
@@ -440,7 +473,7 @@ pub(crate) fn check_jobs(jobs: &[NewJob]) -> Result<(), Error> {
             checked => checked?,
         }
         for parent in &job.parents {
-            if let Parent::Earlier(place) = parent
+            if let ParentRef::Earlier(place) = parent
                 && *place >= index
             {
                 return Err(Error::InvalidJob {

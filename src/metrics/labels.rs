@@ -33,7 +33,7 @@ pub(crate) const LIMITS: [&str; 7] = ["idle", "claim", "busy", "finish", "queue_
 
 /// The values of `procedure`: the procedures of the schema, `install` and `uninstall` for the scripts, and `connect`
 /// for opening a connection.
-pub(crate) const PROCEDURES: [&str; 64] = [
+pub(crate) const PROCEDURES: [&str; 66] = [
     "connect",
     "install",
     "uninstall",
@@ -45,6 +45,7 @@ pub(crate) const PROCEDURES: [&str; 64] = [
     "outcomes",
     "claim",
     "checkpoints",
+    "parents",
     "await_jobs",
     "recover",
     "finish",
@@ -82,6 +83,7 @@ pub(crate) const PROCEDURES: [&str; 64] = [
     "peek",
     "find_job",
     "progress_of",
+    "list_edges",
     "set_schedule",
     "delete_schedule",
     "pause_schedule",

@@ -161,7 +161,7 @@ fn names_follow_the_rules_of_prometheus() {
 }
 
 /// Procedures that the library does not call, such as those for other scripts or, `backlog`, for an autoscaler.
-const INTERNAL_PROCEDURES: [&str; 36] = [
+const INTERNAL_PROCEDURES: [&str; 39] = [
     "backlog",
     "unknown_queue",
     "refuse",
@@ -195,6 +195,9 @@ const INTERNAL_PROCEDURES: [&str; 36] = [
     "note_requeued",
     "lock_groups",
     "advance_groups",
+    "advance_edges",
+    "note_edges",
+    "watch_parents",
     "delete_empty_queue",
     "note_history",
     "thin_history",

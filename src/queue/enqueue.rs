@@ -9,7 +9,7 @@ use crate::connection::Lent;
 use crate::error::Error;
 use crate::id::{BatchId, Enqueued};
 use crate::job::{NewJob, check_jobs};
-use crate::procedures::producer::{ENQUEUE, ENQUEUE_BATCH, Part, chunks, with_parents};
+use crate::procedures::producer::{ENQUEUE, ENQUEUE_BATCH, Part, next_chunk};
 use tokio::time::Instant;
 
 /// The least time that a sent call waits for its response, however little is left. A shorter wait would put a call in
@@ -29,8 +29,8 @@ impl Queue {
     ///
     /// Concurrent callers share round trips and transactions. While two such calls through this queue and its clones are
     /// under way, further jobs wait, and the next call sends them together. Every caller gets the id or the error of its
-    /// own job. A job that has waited for 0.5 s is sent alone, and so are jobs with a deduplication key, a group, a batch
-    /// or a payload of more than 65,535 bytes.
+    /// own job. A job that has waited for 0.5 s is sent alone, and so are jobs with a deduplication key, a group, a batch,
+    /// [parents](NewJob::after) or a payload of more than 65,535 bytes.
     ///
     /// The call returns within `connection.command_timeout_ms` plus two seconds, whatever happens. During that time it
     /// waits for a free connection or opens one. It retries after a transient error (a deadlock, a server restart) as
@@ -52,7 +52,8 @@ impl Queue {
     /// - [`Error::NoFreeConnection`], and the errors of [`connect`](Queue::connect), if there was no connection to use
     /// - [`Error::QueueFull`] if the queue has as many unfinished jobs as it takes
     /// - [`Error::BatchNotOpen`] if the batch is sealed or does not exist
-    /// - [`Error::Refused`] for a job with a group or a batch if the queue delivers at most once
+    /// - [`Error::Refused`] for a job with a group, a batch or parents if the queue, or that of a parent, delivers at most
+    ///   once, or if an id was not given to a job yet
     /// - [`Error::UnknownQueue`], [`Error::NotInstalled`], [`Error::PermissionDenied`] and SQL Server's other errors
     ///
     /// # Cancel safety
@@ -63,7 +64,7 @@ impl Queue {
         self.enqueue_shared(job).await
     }
 
-    /// Enqueues many jobs, in chunks of up to 1,000 jobs and 8 MiB of payload. A job with a payload of more than 65,535
+    /// Enqueues many jobs, in chunks of up to 1,000 jobs, 8 MiB of payload and 10,000 [parents](NewJob::after). A job with a payload of more than 65,535
     /// bytes is a chunk of its own. The results are in the order of the jobs, and the jobs get ascending ids in that
     /// order.
     ///
@@ -81,7 +82,7 @@ impl Queue {
     ///     Ok(enqueued) => println!("{} jobs", enqueued.len()),
     ///     // The first are in the queue; the rest can be handed in later.
     ///     Err(Error::EnqueuedInPart { enqueued, cause, .. }) if cause.is_transient() => {
-    ///         let rest = &jobs[enqueued.len()..];
+    ///         let rest = NewJob::rest(&jobs, &enqueued);
     ///         println!("{cause}; {} jobs are left", rest.len());
     ///     }
     ///     Err(error) => return Err(error),
@@ -102,11 +103,9 @@ impl Queue {
     pub async fn enqueue_many(&self, jobs: &[NewJob]) -> Result<Vec<Enqueued>, Error> {
         check_jobs(jobs)?;
         let mut enqueued = Vec::with_capacity(jobs.len());
-        for chunk in chunks(jobs) {
-            match self
-                .enqueue_chunk(&with_parents(chunk, &enqueued), EnqueueTries::within(self.command_timeout()))
-                .await
-            {
+        while enqueued.len() < jobs.len() {
+            let chunk = next_chunk(jobs, &enqueued);
+            match self.enqueue_chunk(&chunk, EnqueueTries::within(self.command_timeout())).await {
                 Ok(answers) => enqueued.extend(answers),
                 Err(error) => return Err(error.after(enqueued)),
             }
@@ -137,7 +136,7 @@ impl Queue {
     /// the batch. If it runs again, it must cut the same parts and give them the same numbers, and the parts that exist
     /// are skipped. Call [`seal_batch`](Queue::seal_batch) last.
     ///
-    /// A part is one transaction: up to 1,000 jobs and 8 MiB of payload. A job with a payload of more than 65,535 bytes
+    /// A part is one transaction: up to 1,000 jobs, 8 MiB of payload and 10,000 [parents](NewJob::after). A job with a payload of more than 65,535 bytes
     /// is a part of its own. The call has the time of [`enqueue`](Queue::enqueue), and is repeated even if SQL Server
     /// did not answer. `None` may then mean that the first try added the part. If `jobs` is empty, nothing is sent.
     ///

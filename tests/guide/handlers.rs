@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use readpast::admin::QueueOptions;
 use readpast::{
-    BoxError, Context, Handlers, Job, JobError, Json, KindOptions, Needs, NewJob, OutOfMemory, Outcome, Output,
-    TypedJob, Worker,
+    BoxError, Context, Handlers, Job, JobEnd, JobError, JobId, Json, KindOptions, Needs, NewJob, OutOfMemory, Outcome,
+    Output, TypedJob, Worker,
 };
 use serde::{Deserialize, Serialize};
 
@@ -58,6 +58,20 @@ fn import(job: &Job, context: &Context) -> Result<(), BoxError> {
         Fetched::Busy => Err(JobError::retry_in(Duration::from_secs(5), "the service is busy").into()),
         Fetched::Gone => Err(JobError::dead("the file was withdrawn").into()),
     }
+}
+
+fn montage(job: &Job, context: &Context) -> Result<(), BoxError> {
+    for parent in context.parents()? {
+        if let JobEnd::Done { output: Some(thumbnail) } = parent.end {
+            paste(&job.text()?, parent.job_id, &thumbnail)?;
+        }
+    }
+    Ok(())
+}
+
+fn paste(album: &str, job: JobId, thumbnail: &[u8]) -> Result<(), BoxError> {
+    println!("{album}: {} bytes of job {job}", thumbnail.len());
+    Ok(())
 }
 
 #[allow(clippy::let_and_return)] // the guide's lines

@@ -96,6 +96,15 @@ async fn in_time(queue: &Queue) -> Result<(), BoxError> {
     Ok(())
 }
 
+async fn thumbnails_and_a_montage(queue: &Queue) -> Result<(), BoxError> {
+    let thumbnails = ["a.png", "b.png"].map(|name| NewJob::text(name).kind("thumbnail"));
+    let montage = NewJob::text("ab.png").kind("montage").after_earlier([0, 1]); // places in this call
+    let jobs = queue.enqueue_many(&[thumbnails.as_slice(), &[montage]].concat()).await?;
+    let publish = NewJob::text("ab.png").kind("publish").after([jobs[2].job_id]);
+    queue.enqueue(&publish).await?;
+    Ok(())
+}
+
 async fn map_and_reduce(queue: &Queue) -> Result<(), BoxError> {
     let batch = queue.create_batch(&NewBatch::new().name("May").then(NewJob::text("add up").kind("add-up"))).await?;
     let parts = (0..100).map(|part| NewJob::json(&part).map(|job| job.batch(batch)));

@@ -147,3 +147,21 @@ async fn what_is_said_before_many_jobs_are_changed_fits_the_action() {
     let page = browser.page(&format!("confirm?queue=work&state=dead&action=purge&id={one}")).await;
     assert_eq!(page.texts(".many"), ["1 job."]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_waits_for_others_names_them_and_they_name_it() {
+    let fixture = Fixture::new("edges").await;
+    let parent = fixture.queue.enqueue(&NewJob::text("x").kind("thumbnail")).await.unwrap().job_id;
+    let child = fixture.queue.enqueue(&NewJob::text("x").kind("montage").after([parent])).await.unwrap().job_id;
+    let (next, _) = of_job(&fixture, child).await;
+    assert!(next.ends_with("It becomes ready when the jobs that it waits for are done."), "{next}");
+    for (job, heading, row) in [
+        (child, "Waits for", [parent.to_string(), "thumbnail ready yes hold".to_owned()]),
+        (parent, "Jobs that wait for it", [child.to_string(), "montage waiting yes hold".to_owned()]),
+    ] {
+        let page = fixture.open().page(&format!("job?queue=work&id={job}")).await;
+        assert!(page.texts("h2").contains(&heading.to_owned()));
+        let cells = page.texts("table a, table td");
+        assert_eq!([cells[0].clone(), cells[1..].join(" ")], row);
+    }
+}

@@ -89,8 +89,7 @@ fn as_json(
     let mut job = serde_json::to_value(row)?;
     job["queue"] = json!(queue.name());
     job["failed_attempts"] = serde_json::to_value(attempts)?;
-    job["parents"] = serde_json::to_value(&edges.parents)?;
-    job["children"] = serde_json::to_value(&edges.children)?;
+    job["edges"] = serde_json::to_value(edges)?;
     job["progress"] = serde_json::to_value(progress)?;
     Ok(job)
 }
@@ -152,7 +151,11 @@ fn edge_row(edge: &Edge) -> Vec<String> {
         texts::or_dash(edge.kind.as_ref()),
         edge.state.map_or_else(|| "gone".to_owned(), |state| state.to_string()),
         edge.on_dead.to_string(),
-        edge.ended.map_or_else(|| "yes".to_owned(), |ended| format!("no: {ended}")),
+        match edge.ended {
+            _ if edge.waits => "yes".to_owned(),
+            Some(ended) => format!("no: {ended}"),
+            None => "no".to_owned(),
+        },
     ]
 }
 

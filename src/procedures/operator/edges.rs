@@ -1,6 +1,6 @@
 //! `list_edges`: the jobs that a job waits for, and those that wait for it.
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use crate::connection::{Columns, Session, int};
 use crate::error::Error;
@@ -11,7 +11,7 @@ use crate::job::{JobState, OnDead};
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[non_exhaustive]
 pub struct JobEdges {
-    /// The jobs that the job waits for, or has waited for: first those that it still waits for.
+    /// The jobs that the job waits for, or has waited for: first those that have not ended.
     pub parents: Vec<Edge>,
     /// The jobs that wait for the job, or have waited.
     pub children: Vec<Edge>,
@@ -30,21 +30,20 @@ pub struct Edge {
     /// Its kind.
     pub kind: Option<String>,
     /// What becomes of the child if the parent dies.
-    #[serde(serialize_with = "word")]
     pub on_dead: OnDead,
-    /// How the parent ended: done, dead or cancelled. `None` as long as the child waits for it.
+    /// Whether the child waits for the parent.
+    pub waits: bool,
+    /// How the parent had ended when the child no longer waited for it: done, dead or cancelled. `None` if the child
+    /// waits, or was cancelled before.
     pub ended: Option<JobState>,
-}
-
-fn word<S: Serializer>(on_dead: &OnDead, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(on_dead.word())
 }
 
 impl Edge {
     fn read(row: &mut Columns) -> Result<Edge, Error> {
         Ok(Edge {
             job_id: JobId(row.required("job_id")?),
-            on_dead: row.one_of("on_dead", &OnDead::ALL.map(|on_dead| (on_dead.word(), on_dead)))?,
+            on_dead: row.one_of("on_dead", &OnDead::WORDS)?,
+            waits: row.required("waits")?,
             ended: row.optional_one_of("ended", &JobState::WORDS)?,
             queue: row.optional("queue")?,
             state: row.optional_one_of("state", &JobState::WORDS)?,

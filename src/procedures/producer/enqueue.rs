@@ -8,7 +8,7 @@ use crate::connection::{Answer, Columns, Session, id_rows, int, ms, procedure, t
 use crate::error::Error;
 use crate::id::{BatchId, Enqueued, JobId};
 use crate::job::{
-    MAX_PARENTS, MAX_TABLE_VALUE_BYTES, Needs, NewJob, OnDead, Parent, TraceContext, check_jobs, due_at, start_by,
+    MAX_PARENTS, MAX_TABLE_VALUE_BYTES, Needs, NewJob, OnDead, ParentRef, TraceContext, check_jobs, due_at, start_by,
 };
 
 /// The names of the calls.
@@ -97,31 +97,15 @@ impl Part {
     }
 }
 
-/// The chunks in which jobs are enqueued. Each is its own transaction unless the caller has opened one.
-pub(crate) fn chunks(mut jobs: &[NewJob]) -> impl Iterator<Item = &[NewJob]> {
-    std::iter::from_fn(move || {
-        let (chunk, rest) = jobs.split_at(chunk_length(jobs.iter()));
-        jobs = rest;
-        (!chunk.is_empty()).then_some(chunk)
-    })
-}
-
-/// The jobs of a chunk, with the ids of their parents in the chunks before it, whose results these are, and the places of
-/// those in the chunk itself.
-pub(crate) fn with_parents<'a>(chunk: &'a [NewJob], before: &[Enqueued]) -> Cow<'a, [NewJob]> {
-    if before.is_empty() || chunk.iter().all(|job| job.parents.is_empty()) {
-        return Cow::Borrowed(chunk);
+/// The next of the chunks in which `jobs` are enqueued, after those that are `enqueued`; empty at the end. Each is its own
+/// transaction unless the caller has opened one.
+pub(crate) fn next_chunk<'a>(jobs: &'a [NewJob], enqueued: &[Enqueued]) -> Cow<'a, [NewJob]> {
+    let rest = &jobs[enqueued.len()..];
+    let chunk = &rest[..chunk_length(rest.iter())];
+    match chunk.iter().any(NewJob::is_after_earlier) && !enqueued.is_empty() {
+        true => Cow::Owned(NewJob::rest(&jobs[..enqueued.len() + chunk.len()], enqueued)),
+        false => Cow::Borrowed(chunk),
     }
-    let mut chunk = chunk.to_vec();
-    for parent in chunk.iter_mut().flat_map(|job| &mut job.parents) {
-        if let Parent::Earlier(place) = *parent {
-            *parent = match before.get(place) {
-                Some(enqueued) => Parent::Job(enqueued.job_id),
-                None => Parent::Earlier(place - before.len()),
-            };
-        }
-    }
-    Cow::Owned(chunk)
 }
 
 /// Whether the payload is too large for a table-valued parameter.
@@ -203,8 +187,8 @@ pub(crate) fn enqueue_command<'a>(
     if !job.parents.is_empty() {
         // A job cannot wait for one of the same call, which has only this job.
         let ids = job.parents.iter().filter_map(|parent| match parent {
-            Parent::Job(job_id) => Some(*job_id),
-            Parent::Earlier(_) => None,
+            ParentRef::Job(job_id) => Some(*job_id),
+            ParentRef::Earlier(_) => None,
         });
         command.bind_table_with_dbtype("@after", &lists.ids, id_rows(&ids.collect::<Vec<_>>()));
         command.bind_param("@on_dead", job.on_dead.word());
@@ -383,18 +367,18 @@ struct EdgeRow {
     place: i32,
     /// Of the job that waits.
     ordinal: i32,
-    parent: Parent,
+    parent: ParentRef,
     on_dead: OnDead,
 }
 
 impl<'a> TableValueRow<'a> for EdgeRow {
     fn bind_fields(&self, row: &mut SqlTableDataRow<'a>) {
         let (parent_id, parent_ordinal) = match self.parent {
-            Parent::Job(job_id) => (Some(job_id.0), None),
-            Parent::Earlier(place) => (None, Some(int(place + 1))),
+            ParentRef::Job(job_id) => (Some(job_id.0), None),
+            ParentRef::Earlier(place) => (None, Some(int(place + 1))),
         };
-        row.add_field(self.place);
         row.add_field(self.ordinal);
+        row.add_field(self.place);
         row.add_field(parent_id);
         row.add_field(parent_ordinal);
         row.add_field(self.on_dead.word());
@@ -408,16 +392,6 @@ impl<'a> TableValueRow<'a> for EdgeRow {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn parents_in_earlier_chunks_are_known_by_their_ids() {
-        let before = [7, 9].map(|id| Enqueued { job_id: JobId(id), duplicate: false });
-        let jobs = [NewJob::text("c"), NewJob::text("d").after([JobId(5)]).after_earlier([1, 2])];
-        assert_eq!(
-            with_parents(&jobs, &before)[1].parents,
-            [Parent::Job(JobId(5)), Parent::Job(JobId(9)), Parent::Earlier(0)]
-        );
-    }
 
     #[test]
     fn chunks_are_bounded_by_count_and_by_bytes() {

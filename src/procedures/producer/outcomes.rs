@@ -3,7 +3,7 @@
 use crate::connection::{AnswerSizeLimit, Columns, Session, all_rows, id_rows, table_type};
 use crate::error::Error;
 use crate::id::JobId;
-use crate::job::{JobEnd, MAX_PARENTS};
+use crate::job::{JobEnd, MAX_PARENTS, Parent};
 
 /// The states of a job, by their names in `outcomes`.
 #[derive(Clone, Copy)]
@@ -42,7 +42,7 @@ impl Session {
         command.bind_table_with_dbtype("@jobs", &list, id_rows(jobs));
         let outputs = if jobs.len() > 1 { MAX_OUTPUTS } else { MAX_OUTPUT };
         let limit = AnswerSizeLimit::of_rows(jobs.len(), outputs);
-        all_rows(OUTCOMES, self.run_up_to(limit, OUTCOMES, command).await?).map(read).collect()
+        all_rows(OUTCOMES, self.run_up_to(limit, OUTCOMES, command).await?).map(|mut row| read(&mut row)).collect()
     }
 }
 
@@ -51,16 +51,20 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// [`Error::is_too_much`] if their outputs are too large together.
-    pub(crate) async fn parents(&mut self, job_id: JobId) -> Result<Vec<(JobId, JobEnd)>, Error> {
+    /// [`Error::Refused`] if their outputs are too large together.
+    pub(crate) async fn parents(&mut self, job_id: JobId) -> Result<Vec<Parent>, Error> {
         let mut command = self.command(PARENTS);
         command.bind_param("@job_id", job_id.0);
         let limit = AnswerSizeLimit::of_rows(MAX_PARENTS, MAX_OUTPUTS);
-        all_rows(PARENTS, self.run_up_to(limit, PARENTS, command).await?).map(read).collect()
+        let parent = |mut row: Columns| {
+            let (job_id, end) = read(&mut row)?;
+            Ok(Parent { job_id, end, kind: row.optional("kind")? })
+        };
+        all_rows(PARENTS, self.run_up_to(limit, PARENTS, command).await?).map(parent).collect()
     }
 }
 
-fn read(mut row: Columns) -> Result<(JobId, JobEnd), Error> {
+fn read(row: &mut Columns) -> Result<(JobId, JobEnd), Error> {
     let job_id = JobId(row.required("job_id")?);
     let state = row.one_of("state", &STATES)?;
     let error = row.optional("error")?.unwrap_or_default();

@@ -34,6 +34,8 @@ pub(crate) enum FinishResult {
     Lost,
     /// A retry was requested, but the job's attempts are used up; or the job could not be moved to its queue.
     Dead,
+    /// Of no job: others have waited for jobs of the call, and may be ready now.
+    Next,
 }
 
 /// The names of the calls in an [`Error::TimedOut`].
@@ -130,11 +132,11 @@ pub(crate) fn finish_one_command<'a>(
 /// Reads the response to [`finish_one_command`]. Returns the result if the job did not finish as requested.
 pub(crate) fn read_finish_one(result: Answer) -> Result<Option<FinishResult>, Error> {
     let results = ended_otherwise(into_rows(FINISH_ONE, result))?;
-    Ok(results.first().map(|(_, result)| *result))
+    Ok(results.into_iter().map(|(_, result)| result).find(|result| *result != FinishResult::Next))
 }
 
 fn ended_otherwise(rows: Vec<Columns>) -> Result<Vec<(JobId, FinishResult)>, Error> {
-    let results = [("lost", FinishResult::Lost), ("dead", FinishResult::Dead)];
+    let results = [("lost", FinishResult::Lost), ("dead", FinishResult::Dead), ("next", FinishResult::Next)];
     let read = |mut row: Columns| Ok((JobId(row.required("job_id")?), row.one_of("result", &results)?));
     rows.into_iter().map(read).collect()
 }

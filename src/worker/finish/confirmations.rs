@@ -103,7 +103,8 @@ impl Confirmations {
         let runs = || jobs.iter().map(|job| (job.finish.job_id, job.finish.fence));
         registration.forget(runs());
         self.state.notes.forget(runs());
-        let next_in_turn = jobs.iter().any(|job| job.frees_turn);
+        let next_in_turn =
+            jobs.iter().any(|job| job.frees_turn) || results.iter().any(|(_, result)| *result == FinishResult::Next);
         drop(jobs); // before the signal, so that their memory and permits are free
         self.have_left();
         if next_in_turn || self.state.arrivals.ends_make_room() {

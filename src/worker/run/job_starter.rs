@@ -367,7 +367,8 @@ impl JobStarter {
         }
         let kind = job.kind.take();
         let (job_id, fence, attempt) = (job.id(), job.fence(), job.attempt());
-        let frees_turn = job.group_key().is_some();
+        // Jobs that have waited are mostly waited for themselves.
+        let frees_turn = job.group_key().is_some() || job.has_parents();
         if frees_turn {
             self.state.run_length.ended(false, false);
         }

@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use crate::config::{ResourcesConfig, WorkerConfig};
 use crate::connection::{Connector, Session, SessionPool};
@@ -28,6 +29,9 @@ use super::tally::Tally;
 
 /// The most connections that the handlers of a worker use at once.
 const HANDLERS_SESSIONS: usize = 2;
+
+/// Between two tries of a handler's call.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// The state that the stages share. It is created before the stages.
 pub(in crate::worker) struct WorkerState {
@@ -106,7 +110,17 @@ impl WorkerState {
         let limit = self.connector.timeouts().command;
         Box::new(move |job_id| {
             let sessions = sessions.clone();
-            Box::pin(async move { sessions.lend(Instant::now() + limit, limit).await?.parents(job_id).await })
+            Box::pin(async move {
+                let deadline = Instant::now() + limit;
+                loop {
+                    let read =
+                        async { sessions.lend(deadline, limit).await?.until(deadline, limit).parents(job_id).await };
+                    match read.await {
+                        Err(error) if error.is_transient() && Instant::now() + PAUSE < deadline => sleep(PAUSE).await,
+                        read => return read,
+                    }
+                }
+            })
         })
     }
 

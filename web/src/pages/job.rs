@@ -10,7 +10,7 @@ use axum::http::{Uri, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use readpast::JobId;
-use readpast::admin::{Edge, FailedAttempt, JobProgress, JobRow, JobState, Keep, QueueStats};
+use readpast::admin::{Edge, FailedAttempt, JobEdges, JobProgress, JobRow, JobState, Keep, QueueStats};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use crate::acting::job_action::JobAction;
@@ -122,23 +122,28 @@ impl EdgeView {
             kind: edge.kind.clone().unwrap_or_default(),
             state: edge.state.map(|state| state.to_string()),
             waits: match edge.ended {
+                _ if edge.waits => "yes".to_owned(),
                 Some(ended) => format!("no longer: {ended}"),
-                None => "yes".to_owned(),
+                None => "no".to_owned(),
             },
             on_dead: edge.on_dead.to_string(),
         }
     }
 }
 
-/// What happens to the job next. It `waits` for other jobs; `stats` is of its queue, if known.
-fn next(job: &JobRow, waits: bool, stats: Option<&QueueStats>) -> String {
+/// What happens to the job next. `stats` is of its queue, if known.
+fn next(job: &JobRow, edges: &JobEdges, stats: Option<&QueueStats>) -> String {
+    let waits_for = |state| edges.parents.iter().any(|edge| edge.waits && edge.state == Some(state));
     let text = match job.state {
         JobState::Ready if job.alone => {
             "A worker that holds nothing else claims it, because workers were lost while they held it."
         }
         JobState::Ready => "A worker claims it after the jobs before it.",
         JobState::Scheduled => "It becomes ready when it is due.",
-        JobState::Waiting if waits => "It becomes ready when the jobs that it waits for are done.",
+        JobState::Waiting if waits_for(JobState::Dead) => "It waits until a dead job is requeued and done.",
+        JobState::Waiting if edges.parents.iter().any(|edge| edge.waits) => {
+            "It becomes ready when the jobs that it waits for are done."
+        }
         JobState::Waiting => "It becomes ready when its turn in its group comes.",
         JobState::Claimed => {
             "A worker is running it, or has it in its buffer. If the worker is lost, it becomes ready again."
@@ -256,7 +261,7 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
     Ok(html(&Page {
         id: job.job_id.to_string(),
         queue: queue.name(),
-        next: next(&job, edges.parents.iter().any(|edge| edge.ended.is_none()), stats),
+        next: next(&job, &edges, stats),
         edges: [
             ("Waits for", edges.parents.iter().map(EdgeView::new).collect()),
             ("Jobs that wait for it", edges.children.iter().map(EdgeView::new).collect()),

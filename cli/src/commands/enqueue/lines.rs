@@ -26,11 +26,12 @@ use crate::interrupt::Interrupt;
 use crate::job_options::{JobOptions, OnDead, time};
 use crate::json_object;
 
-/// The limits of a chunk, in jobs and bytes of lines; a long line is its own chunk. `Queue::enqueue_part` accepts one
-/// transaction: 1,000 jobs, 8 MiB, and 65,535 bytes for a payload that is not sent alone. Changing these numbers breaks
+/// The limits of a chunk, in jobs, bytes of lines and parents; a long line is its own chunk. `Queue::enqueue_part` accepts
+/// one transaction: 1,000 jobs, 8 MiB, 10,000 parents, and 65,535 bytes for a payload that is not sent alone. Changing these numbers breaks
 /// existing files of `--resume`, because it cuts other chunks.
 const CHUNK_JOBS: usize = 1_000;
 const CHUNK_BYTES: u64 = 4 << 20;
+const CHUNK_PARENTS: usize = 10_000;
 const LONG_LINE_BYTES: u64 = 65_000;
 
 /// The longest line: the largest payload in hexadecimal digits, with some fields.
@@ -149,6 +150,7 @@ pub struct Lines {
     /// The chunk being filled.
     chunk: Chunk,
     chunk_bytes: u64,
+    chunk_parents: usize,
     /// When the chunk is due, whatever its size.
     due: Option<Instant>,
 }
@@ -177,6 +179,7 @@ impl Lines {
             lines: VecDeque::new(),
             chunk: Chunk { jobs: Vec::new(), first_line: begin.lines + 1, end: begin, is_last: false },
             chunk_bytes: 0,
+            chunk_parents: 0,
             due: None,
         }
     }
@@ -218,7 +221,10 @@ impl Lines {
         while self.chunk.jobs.len() < CHUNK_JOBS
             && let Some(line) = self.lines.pop_front()
         {
-            let is_too_much = line.is_long || self.chunk_bytes + line.bytes > CHUNK_BYTES;
+            let parents = line.job.as_ref().map_or(0, NewJob::parents);
+            let is_too_much = line.is_long
+                || self.chunk_bytes + line.bytes > CHUNK_BYTES
+                || self.chunk_parents + parents > CHUNK_PARENTS;
             if is_too_much && !self.chunk.jobs.is_empty() {
                 self.lines.push_front(line);
                 return true;
@@ -228,6 +234,7 @@ impl Lines {
             }
             self.chunk.end = line.behind;
             self.chunk_bytes += line.bytes;
+            self.chunk_parents += parents;
             let Some(job) = line.job else { continue };
             if self.chunk.jobs.is_empty() {
                 self.due = self.patience.map(|patience| Instant::now() + patience);
@@ -244,7 +251,7 @@ impl Lines {
     fn cut(&mut self, is_last: bool) -> Chunk {
         let end = self.chunk.end;
         let next = Chunk { jobs: Vec::new(), first_line: end.lines + 1, end, is_last: false };
-        (self.chunk_bytes, self.due) = (0, None);
+        (self.chunk_bytes, self.chunk_parents, self.due) = (0, 0, None);
         Chunk { is_last, ..mem::replace(&mut self.chunk, next) }
     }
 }

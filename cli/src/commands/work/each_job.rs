@@ -20,7 +20,7 @@ use super::runner::{Runner, ended_early, was_told_to_end};
 /// The job's outcome by the program's exit.
 pub fn run(runner: &Runner, outcomes: &ExitOutcomes, job: &Job, context: &Context) -> Result<Output, BoxError> {
     let Runner { program, starting, guard, grace, max_output, .. } = runner;
-    let parents = parents::file(job, context)?;
+    let parents = parents::of(job, context)?.map(|parents| serde_json::to_vec(&parents)).transpose()?;
     let (prepared, mut process) = starting.start(program, context, || {
         let mut prepared = program.for_job(job, guard.run(), parents.as_deref())?;
         let process = Process::spawn(&mut prepared.command, guard, false, runner.memory_for(job))?;

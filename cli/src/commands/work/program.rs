@@ -21,7 +21,7 @@ pub struct Program {
     arguments: Vec<Argument>,
     /// A shell command line; the payload is never part of it.
     is_shell: bool,
-    /// The directory of payload files, if an argument needs one.
+    /// The directory of files for jobs. `None`: it could not be made, and no argument needs it.
     files: Option<PathBuf>,
     /// Variables of the worker to pass on.
     passed: Vec<String>,
@@ -33,22 +33,24 @@ pub struct Prepared {
     /// Whether the payload goes to its standard input, and nowhere else.
     pub reads_payload: bool,
     /// Removed when dropped.
-    pub _file: Option<TempPath>,
+    pub _files: [Option<TempPath>; 2],
 }
 
 impl Program {
-    /// Reads the command line and checks that the program exists. If it needs payload files, also returns their
-    /// directory, which is removed when dropped.
+    /// Reads the command line and checks that the program exists. Also returns the directory of files for jobs, which is
+    /// removed when dropped.
     ///
     /// # Errors
     ///
-    /// For an invalid command line.
+    /// For an invalid command line, or if an argument needs the directory and it cannot be made.
     pub fn new(shell: Option<&str>, words: &[String], passed: &[String]) -> Result<(Program, Option<TempDir>)> {
         let passed = passed.to_vec();
         if let Some(line) = shell {
             let (name, flag) = if cfg!(windows) { ("cmd", "/C") } else { ("/bin/sh", "-c") };
             let arguments = [flag, line].map(Argument::verbatim).to_vec();
-            return Ok((Program { name: name.to_owned(), arguments, is_shell: true, files: None, passed }, None));
+            let directory = private_directory().ok();
+            let files = directory.as_ref().map(|directory| directory.path().to_owned());
+            return Ok((Program { name: name.to_owned(), arguments, is_shell: true, files, passed }, directory));
         }
         let (name, arguments) = words.split_first().expect("clap asks for a program where there is no --shell");
         let arguments = arguments.iter().map(|argument| Argument::parse(argument));
@@ -56,14 +58,14 @@ impl Program {
         if !is_there(name) {
             return Err(failure(Exit::Usage, format!("cannot find a program '{name}' to run")));
         }
-        let files = if arguments.iter().any(Argument::needs_file) {
-            let directory = private_directory();
-            Some(directory.with_context(|| no_room("make a directory for files with payloads"))?)
-        } else {
-            None
+        let directory = match private_directory() {
+            Err(error) if arguments.iter().any(Argument::needs_file) => {
+                return Err(error).with_context(|| no_room("make a directory for files with payloads"));
+            }
+            directory => directory.ok(),
         };
-        let path = files.as_ref().map(|files| files.path().to_owned());
-        Ok((Program { name: name.clone(), arguments, is_shell: false, files: path, passed }, files))
+        let files = directory.as_ref().map(|directory| directory.path().to_owned());
+        Ok((Program { name: name.clone(), arguments, is_shell: false, files, passed }, directory))
     }
 
     /// Whether the command line is the same for each job.
@@ -71,13 +73,15 @@ impl Program {
         self.arguments.iter().all(|argument| argument.literal().is_some())
     }
 
-    /// The program for one job; `parents` is a file with the ends of the jobs that it has waited for.
+    /// The program for one job; `parents` are the ends of the jobs that it has waited for, as JSON.
     ///
     /// # Errors
     ///
-    /// If the payload does not fit (the job becomes dead), or its file cannot be written.
-    pub fn for_job(&self, job: &Job, run: &str, parents: Option<&Path>) -> Result<Prepared, BoxError> {
-        let file = self.files.as_ref().map(|files| write_payload(files, job)).transpose()?;
+    /// If the payload does not fit (the job becomes dead), or a file cannot be written.
+    pub fn for_job(&self, job: &Job, run: &str, parents: Option<&[u8]>) -> Result<Prepared, BoxError> {
+        let wants_payload = self.arguments.iter().any(Argument::needs_file);
+        let file = wants_payload.then(|| self.file(job, "payload", &payload(job)?)).transpose()?;
+        let parents = parents.map(|parents| self.file(job, "parents", parents)).transpose()?;
         let mut command = self.command(run);
         let path = file.as_ref().map_or(OsStr::new(""), |file| file.as_os_str());
         let mut values = Values::new(job, path);
@@ -85,7 +89,7 @@ impl Program {
             command.arg(argument.fill(&mut values)?);
         }
         job_variables::set(&mut command, job)?;
-        if let Some(parents) = parents {
+        if let Some(parents) = &parents {
             command.env(job_variables::PARENTS, parents);
         }
         if self.is_shell {
@@ -93,7 +97,29 @@ impl Program {
         }
         let reads_payload = !self.arguments.iter().any(Argument::has_payload);
         command.stdin(if reads_payload { Stdio::piped() } else { Stdio::null() });
-        Ok(Prepared { command, reads_payload, _file: file })
+        Ok(Prepared { command, reads_payload, _files: [file, parents] })
+    }
+
+    /// Writes a file for a job. Only this user can read it and its directory. The job's fence makes its name unique.
+    fn file(&self, job: &Job, what: &str, bytes: &[u8]) -> Result<TempPath, BoxError> {
+        let written = || -> io::Result<TempPath> {
+            let files = self.files.as_ref().ok_or(io::ErrorKind::NotFound)?;
+            // The errors of tempfile's own methods lack the system's number.
+            let path = TempPath::try_from_path(files.join(format!("{}-{}-{what}", job.id(), job.fence())))?;
+            let mut options = std::fs::File::options();
+            #[cfg(unix)]
+            std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+            options.write(true).create_new(true).open(&path)?.write_all(bytes)?;
+            Ok(path)
+        };
+        written().map_err(|error| {
+            let what = no_room(&format!("write the {what} to a file"));
+            if is_shortage(&error) {
+                return anyhow::Error::from(error).context(what).into(); // whoever starts programs waits for its end
+            }
+            // A full disk is not the job's fault.
+            JobError::snooze(NO_ROOM_PAUSE, format!("{what}: {error}")).into()
+        })
     }
 
     /// The program for many jobs.
@@ -128,31 +154,6 @@ pub fn payload(job: &Job) -> Result<Cow<'_, [u8]>, BoxError> {
         return Ok(job.payload().into());
     }
     Ok(job.text()?.into_owned().into_bytes().into())
-}
-
-/// Only this user can read the file and the directory. The job's fence makes its name unique.
-fn write_payload(files: &Path, job: &Job) -> Result<TempPath, BoxError> {
-    let payload = payload(job)?;
-    let written = || -> io::Result<TempPath> {
-        // The errors of tempfile's own methods lack the system's number.
-        let path = TempPath::try_from_path(files.join(format!("{}-{}", job.id(), job.fence())))?;
-        let mut options = std::fs::File::options();
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        options.write(true).create_new(true).open(&path)?.write_all(&payload)?;
-        Ok(path)
-    };
-    written().map_err(|error| not_written("the payload", error))
-}
-
-/// The error of a file for a job.
-pub fn not_written(what: &str, error: io::Error) -> BoxError {
-    let what = no_room(&format!("write {what} to a file"));
-    if is_shortage(&error) {
-        return anyhow::Error::from(error).context(what).into(); // whoever starts programs waits for its end
-    }
-    // A full disk is not the job's fault.
-    JobError::snooze(NO_ROOM_PAUSE, format!("{what}: {error}")).into()
 }
 
 /// The snooze of a job whose file could not be written.

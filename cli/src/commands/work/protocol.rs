@@ -8,7 +8,7 @@ use readpast::crates::uuid::Uuid;
 use readpast::{BatchId, BoxError, Context, Fence, Job, JobError, JobId, Output};
 use serde::{Deserialize, Serialize};
 
-use super::parents::{self, Parent};
+use super::parents::{self, ParentEnd};
 use super::telling_line::exception_line;
 use crate::hex;
 use crate::json_object;
@@ -26,7 +26,7 @@ struct Request<'a> {
     batch_id: Option<BatchId>,
     headers: Option<Map<String, Value>>,
     /// The ends of the jobs that it has waited for.
-    parents: Option<Vec<Parent>>,
+    parents: Option<Vec<ParentEnd>>,
     /// The remaining time limit.
     time_limit_s: Option<f64>,
     payload_text: Option<Cow<'a, str>>,
