@@ -46,10 +46,9 @@ impl Filling {
         let mut enough = pin!(enough);
         let mut waits = true;
         loop {
-            while batch.len() < self.batch_size
-                && let Ok(job) = channel.try_recv()
-            {
-                batch.push(job);
+            let room = self.batch_size - batch.len();
+            if room > 0 && !channel.is_empty() {
+                channel.recv_many(batch, room).await;
             }
             if !waits || batch.len() >= self.batch_size {
                 return;
