@@ -1,6 +1,6 @@
 //! Claims up to N ready jobs for this worker in one round trip.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use tiberius::Command;
@@ -38,7 +38,7 @@ pub(crate) struct ClaimAnswer {
     /// The jobs, in the order in which they must run, as far as the queue has an order.
     pub(crate) jobs: Vec<Job>,
     /// The jobs of their groups that must run after them, one after the other, by the first job's id.
-    pub(crate) behind: HashMap<JobId, Vec<Job>>,
+    pub(crate) behind: BTreeMap<JobId, Vec<Job>>,
     /// The jobs to release, if a payload was too long.
     pub(crate) withheld: Option<Withheld>,
     /// Jobs that are also claimed, but whose details cannot be read.
@@ -213,7 +213,7 @@ impl Session {
         // `lowered` concerns the last priority, all of whose jobs may be among the unreadable ones.
         let end = ClaimEnd::of(jobs.iter().chain(heads), lowered, highest);
         let end = end.filter(|_| lengths.is_empty() && unreadable.is_empty());
-        let mut behind = HashMap::with_capacity(runs.len());
+        let mut behind = BTreeMap::new();
         for mut run in runs.into_values() {
             run.sort_unstable_by_key(|job| job.id);
             let first = run.remove(0);
