@@ -138,8 +138,8 @@ pub(crate) struct Answer {
 impl Answer {
     pub(crate) async fn read(mut stream: CommandStream<'_>, limit: AnswerSizeLimit) -> tiberius::Result<Answer> {
         let (mut answer, mut counted) = (Answer::default(), Values::up_to(limit));
-        while let Some(item) = next(&mut stream).await? {
-            match item {
+        while let Some(item) = next(&mut stream).await {
+            match item? {
                 CommandItem::Metadata(columns) => {
                     counted.add(columns.columns().len())?;
                     answer.results.push(Vec::new());
@@ -166,8 +166,8 @@ impl Answer {
         limit: AnswerSizeLimit,
     ) -> tiberius::Result<Vec<Vec<Row>>> {
         let (mut results, mut counted) = (Vec::new(), Values::up_to(limit));
-        while let Some(item) = next(&mut stream).await? {
-            match item {
+        while let Some(item) = next(&mut stream).await {
+            match item? {
                 QueryItem::Metadata(columns) => {
                     counted.add(columns.columns().len())?;
                     results.push(Vec::new());
@@ -199,11 +199,8 @@ impl Answer {
     }
 }
 
-async fn next<S, T>(stream: &mut S) -> tiberius::Result<Option<T>>
-where
-    S: Stream<Item = tiberius::Result<T>> + Unpin,
-{
-    poll_fn(|cx| Pin::new(&mut *stream).poll_next(cx)).await.transpose()
+fn next<S: Stream + Unpin>(stream: &mut S) -> impl Future<Output = Option<S::Item>> {
+    poll_fn(|cx| Pin::new(&mut *stream).poll_next(cx))
 }
 
 struct Values {
