@@ -118,8 +118,12 @@ impl InFlight {
 
     /// How much a job may grow when its output replaces its payload.
     fn growth(&self) -> usize {
+        let expected = self.expected_output();
+        if expected == 0 {
+            return 0; // as mostly
+        }
         let payloads = self.bytes.load(Ordering::Acquire).saturating_sub(self.output_bytes());
-        self.expected_output().saturating_sub(payloads / self.unended().max(1))
+        expected.saturating_sub(payloads / self.unended().max(1))
     }
 
     /// How many more bytes may be held, with the growth of unfinished jobs reserved.

@@ -169,7 +169,7 @@ impl KindCounts {
 /// The kind's name in kind_history: empty without one.
 pub(super) fn name_in_history(kind: Option<&str>) -> &str {
     // SQL Server ignores spaces at the end, which only kinds of adopted tables have.
-    kind.unwrap_or_default().trim_matches(' ')
+    kind.map_or("", |kind| kind.trim_matches(' '))
 }
 
 fn micros(time: Duration) -> u64 {
