@@ -102,14 +102,6 @@ impl Output {
         Ok(())
     }
 
-    /// Same as [`check`](Output::check), as an error of the handler.
-    pub(super) fn checked(self) -> Result<Output, BoxError> {
-        match self.check() {
-            Ok(()) => Ok(self),
-            Err(reason) => Err(JobError::dead(reason).into()),
-        }
-    }
-
     pub(crate) fn into_outcome(self) -> Outcome {
         if self.finished {
             return Outcome::ByHandler;

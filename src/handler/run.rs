@@ -57,8 +57,11 @@ impl Handler {
         stated: &dyn Fn() -> Stated<'s>,
         result: Result<Output, BoxError>,
     ) -> (Outcome, bool) {
-        let error = match result.and_then(Output::checked) {
-            Ok(output) => return (output.into_outcome(), false),
+        let error = match result {
+            Ok(output) => match output.check() {
+                Ok(()) => return (output.into_outcome(), false),
+                Err(reason) => JobError::dead(reason).into(),
+            },
             Err(error) => error,
         };
         let judge = |error: &BoxError| self.failure(&**error, stated, context);

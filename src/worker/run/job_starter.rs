@@ -60,7 +60,7 @@ impl Jobs for JobStarter {
     }
 
     fn reserved_threads(&self) -> Option<(usize, Instant)> {
-        if self.may_start() { self.resources.reserved_threads() } else { None }
+        self.resources.reserved_threads().filter(|_| self.may_start())
     }
 
     fn run(&self, slice_end: Instant) {
@@ -102,8 +102,10 @@ impl JobStarter {
         } else {
             Some(self.state.in_flight.start(self.state.config.max_in_flight_bytes)?)
         };
-        let has_waited = self.resources.next().or_else(|| self.kind_limits.next());
-        let claimed = has_waited.or_else(|| self.waiting.try_recv().ok())?;
+        let claimed = match self.resources.next().or_else(|| self.kind_limits.next()) {
+            Some(has_waited) => has_waited,
+            None => self.waiting.try_recv().ok()?,
+        };
         Some((claimed, started))
     }
 
@@ -226,7 +228,8 @@ impl JobStarter {
     fn run(&self, place: usize, claimed: Claimed, mut grant: Option<Box<dyn Grant>>) -> Instant {
         let Claimed { job, mut held, claimed_at, permit, mut behind, .. } = claimed;
         let WorkerState { tally, metrics, .. } = &*self.state;
-        let (handler, kind_metrics) = (self.code.handlers.get(place), &self.kind_metrics[place]);
+        let HandlersAndHooks { handlers, hooks } = &*self.code;
+        let (handler, kind_metrics) = (handlers.get(place), &self.kind_metrics[place]);
         let started_at = Instant::now();
         let buffered = started_at - claimed_at;
         metrics.started(buffered);
@@ -241,15 +244,17 @@ impl JobStarter {
         let cancellations = held.registration().cancellations().clone();
         let run = Some((held.registration().worker_id, started_at));
         let context = Context::new(job, cancellations, deadline, run, self.surroundings.clone());
-        self.code.hooks.start(context.job());
-        let stated = || self.code.handlers.stated(place, context.job().kind());
+        hooks.start(context.job());
+        let stated = || handlers.stated(place, context.job().kind());
         let RunResult { outcome, panicked, ended_at } = handler.run(&context, &stated, &self.span);
         let run = ended_at - started_at;
         let cpu = cpu_clock::of_run(run);
-        drop((watched, permit, grant));
+        drop(watched);
+        drop(permit);
+        drop(grant);
         let by_handler = context.was_finishing();
         let (mut job, reported) = context.into_job();
-        self.code.hooks.end(&job, &outcome, run);
+        hooks.end(&job, &outcome, run);
 
         if panicked {
             kind_metrics.panics.increment(1);
