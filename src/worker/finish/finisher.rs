@@ -463,7 +463,7 @@ struct Batch {
     registration: Arc<Registration>,
     ran: Vec<Ran>,
     releases: Vec<(JobId, Fence, bool, HeldJob)>,
-    /// The size of the outputs and of the payloads of follow-ups.
+    /// The size of the outputs, of the follow-ups and of the errors.
     bytes: usize,
     follow_ups: usize,
 }
@@ -486,15 +486,15 @@ fn split_into_calls(mut ended: Vec<Ended>) -> Vec<Batch> {
     let mut in_order_from = 0;
     for ended in ended {
         let job_id = ended.job_id();
-        let (bytes, follow_ups, held) = match &ended {
-            Ended::Ran(Ran { finish, held, .. }) => (finish.outcome.bytes(), finish.outcome.follow_ups().len(), held),
-            Ended::Unstarted { held, .. } => (0, 0, held),
+        let (follow_ups, held) = match &ended {
+            Ended::Ran(Ran { finish, held, .. }) => (finish.outcome.follow_ups().len(), held),
+            Ended::Unstarted { held, .. } => (0, held),
         };
         let is_of_run = matches!(&ended, Ended::Ran(Ran { run: Some(_), .. }));
         let from = if is_of_run { in_order_from } else { 0 };
         let fits = batches.iter().skip(from).position(|(batch, last)| {
             Arc::ptr_eq(&batch.registration, held.registration())
-                && batch.bytes + bytes <= MAX_CALL_BYTES
+                && batch.bytes + held.bytes() <= MAX_CALL_BYTES
                 && batch.follow_ups + follow_ups <= MAX_CALL_FOLLOW_UPS
                 && *last != job_id
         });
@@ -509,7 +509,7 @@ fn split_into_calls(mut ended: Vec<Ended>) -> Vec<Batch> {
         }
         let (batch, last) = &mut batches[index];
         *last = job_id;
-        batch.bytes += bytes;
+        batch.bytes += held.bytes();
         batch.follow_ups += follow_ups;
         match ended {
             Ended::Ran(ran) => batch.ran.push(ran),
