@@ -22,7 +22,8 @@ IF @@TRANCOUNT > 0
 DECLARE @begun_at datetime2(3) = SYSUTCDATETIME(), @now datetime2(3), @granted int, @more bit = 1, @left int,
     @taken int, @closed int, @queue_id int, @first_ready bigint;
 DECLARE @noted TABLE (job_id bigint NOT NULL, state tinyint NOT NULL, is_gone bit NOT NULL);
-DECLARE @events TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, state tinyint NOT NULL, is_gone bit NOT NULL);
+DECLARE @events TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, state tinyint NULL, is_gone bit NOT NULL,
+    is_known bit NOT NULL DEFAULT 0);
 DECLARE @edges TABLE (parent_id bigint NOT NULL, child_id bigint NOT NULL, state tinyint NOT NULL,
     cancels bit NOT NULL, PRIMARY KEY CLUSTERED (parent_id, child_id));
 -- parent_id: of the edge that cancels the child
@@ -48,6 +49,13 @@ BEGIN TRY
             OUTPUT deleted.job_id, deleted.state, deleted.is_gone INTO @noted (job_id, state, is_gone)
             WHERE tried <= @tried
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
+        -- Another event may know how a job ended that had no row when a child named it.
+        IF @tried = 0 AND EXISTS (SELECT 1 FROM @noted WHERE state = 0)
+            DELETE v
+            OUTPUT deleted.job_id, deleted.state, deleted.is_gone INTO @noted (job_id, state, is_gone)
+            FROM [$(schema)].[edge_events] AS v WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
+            WHERE v.tried = 1 AND EXISTS (SELECT 1 FROM @noted AS n WHERE n.job_id = v.job_id AND n.state = 0)
+            OPTION (MAXDOP 1, KEEPFIXED PLAN);
         SET @taken = (SELECT COUNT(*) FROM @noted);
         IF @taken > 0
         BEGIN
@@ -58,14 +66,25 @@ BEGIN TRY
                 ELSE MAX(n.state) END, MAX(CAST(n.is_gone AS tinyint))
             FROM @noted AS n
             GROUP BY n.job_id;
-            -- The next end of a requeued job will be noted.
-            DELETE v
+            -- What the job is now counts. The next end of a requeued one will be noted; one that is locked is left.
+            UPDATE v
+            SET is_known = 1, state = CASE WHEN j.ended = 1 THEN j.state END
             FROM @events AS v
             INNER LOOP JOIN [$(schema)].[jobs] AS j
                 WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = v.job_id
-            WHERE j.ended = 0
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
+            DELETE @events WHERE state IS NULL;
+            DELETE v
+            OUTPUT deleted.job_id, deleted.state, deleted.is_gone, 1
+            INTO [$(schema)].[edge_events] (job_id, state, is_gone, tried)
+            FROM @events AS v
+            INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = v.job_id
+            WHERE v.is_known = 0 AND j.ended = 0
+            OPTION (MAXDOP 1, KEEPFIXED PLAN);
+            SET @left = @@ROWCOUNT;
 
+            -- Of cancelled children, the batch's count and the key are locked, too: other sessions keep these until their
+            -- transactions end.
             INSERT @edges (parent_id, child_id, state, cancels)
             SELECT TOP (4000) e.parent_id, e.child_id, v.state,
                 CASE WHEN v.state = 5 AND e.on_dead < 2 OR v.state = 4 AND e.on_dead = 1 THEN 1 ELSE 0 END
@@ -76,28 +95,20 @@ BEGIN TRY
             INNER LOOP JOIN [$(schema)].[jobs] AS j
                 WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
                 ON j.job_id = e.child_id
-            WHERE v.state <> 4 OR e.on_dead > 0
+            WHERE (v.state <> 4 OR e.on_dead > 0)
+                AND (v.state = 3 OR e.on_dead = 2 OR j.state <> 6 OR ISNULL(j.held, 0) = 0
+                     OR (j.batch_id IS NULL
+                         OR EXISTS (SELECT 1 FROM [$(schema)].[batch_counts] AS b
+                             WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (batch_counts_pk (batch_id)))
+                                    WHERE b.batch_id = j.batch_id))
+                        AND (j.dedup_key IS NULL
+                             OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS k
+                                 WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK,
+                                       FORCESEEK (jobs_dedup (queue_id, dedup_key)))
+                                        WHERE k.queue_id = j.queue_id AND k.dedup_key = j.dedup_key
+                                            AND k.dedup_key IS NOT NULL AND k.ended = 0)))
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
             SET @closed = @@ROWCOUNT;
-            -- Sessions that count in a batch, or add a job with a key, keep these locked until their transactions end.
-            DELETE c
-            FROM @edges AS c
-            INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
-                ON j.job_id = c.child_id
-            WHERE c.cancels = 1
-                AND (j.batch_id IS NOT NULL
-                     AND NOT EXISTS (SELECT 1 FROM [$(schema)].[batch_counts] AS b
-                         WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (batch_counts_pk (batch_id)))
-                                     WHERE b.batch_id = j.batch_id)
-                     OR j.dedup_key IS NOT NULL
-                        AND NOT EXISTS (SELECT 1 FROM [$(schema)].[jobs] AS k
-                            WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK,
-                                  FORCESEEK (jobs_dedup (queue_id, dedup_key)))
-                                        WHERE k.queue_id = j.queue_id AND k.dedup_key = j.dedup_key
-                                            AND k.dedup_key IS NOT NULL AND k.ended = 0)
-                        AND j.ended = 0)
-            OPTION (MAXDOP 1, KEEPFIXED PLAN);
-            SET @left = @@ROWCOUNT;
             UPDATE e
             SET state = c.state
             FROM @edges AS c
@@ -166,7 +177,7 @@ BEGIN TRY
                                WHERE e.child_id = v.job_id)
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
             -- Without this condition, the loop would run until what is locked is unlocked.
-            IF (@closed > @left OR @@ROWCOUNT < @taken) AND DATEDIFF_BIG(MILLISECOND, @begun_at, SYSUTCDATETIME()) < 500
+            IF (@closed > 0 OR @@ROWCOUNT + @left < @taken) AND DATEDIFF_BIG(MILLISECOND, @begun_at, SYSUTCDATETIME()) < 500
                 SET @more = 1;
 
             -- None has a turn in a group, so their queues do not matter.

@@ -14,7 +14,8 @@
 --
 -- Result: job_id, result, for every job that did not finish as requested: 'lost' (not held by this worker under this
 -- fence; unchanged) or 'dead' (no attempts left for a retry; or outcome 2 with a delay, see finish_with). A second call
--- with the same jobs reports them as lost.
+-- with the same jobs reports them as lost. One more row, of job_id 0 with 'next', says only that jobs that waited for these
+-- may be ready now: a worker may claim at once.
 --
 -- INNER LOOP JOIN reads @jobs in the order of its key, so all finish calls lock in the order of job_id. FORCESEEK seeks
 -- each job: table-valued parameters have no statistics, so the optimizer might scan the table. FORCESEEK stands with an

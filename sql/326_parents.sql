@@ -14,7 +14,7 @@ FROM [$(schema)].[edges] AS e WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (edges
 LEFT LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
     ON j.job_id = e.parent_id AND j.state = e.state
 LEFT LOOP JOIN [$(schema)].[archive] AS a WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (archive_pk (job_id)))
-    ON a.job_id = e.parent_id
+    ON a.job_id = e.parent_id AND e.state = 3
 WHERE e.child_id = @job_id AND e.state > 0
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 IF @bytes > 67108864
@@ -29,7 +29,7 @@ FROM [$(schema)].[edges] AS e WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (edges
 LEFT LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
     ON j.job_id = e.parent_id AND j.state = e.state
 LEFT LOOP JOIN [$(schema)].[archive] AS a WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (archive_pk (job_id)))
-    ON a.job_id = e.parent_id
+    ON a.job_id = e.parent_id AND e.state = 3
 WHERE e.child_id = @job_id AND e.state > 0
 ORDER BY e.parent_id
 OPTION (MAXDOP 1, KEEPFIXED PLAN);

@@ -92,7 +92,7 @@ BEGIN CATCH
         THROW;
 END CATCH;
 EXEC [$(schema)].[advance_groups] @queue_id, 0, @error OUTPUT;
-EXEC [$(schema)].[advance_edges] 0, 1, @error OUTPUT;
+EXEC [$(schema)].[advance_edges] 200, 1, @error OUTPUT;
 -- A failed cancellation must not stop the rest. Waits at most a second for a lock: the next call finds what could not be
 -- locked.
 SELECT TOP (1) @late = 1

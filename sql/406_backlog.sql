@@ -223,15 +223,21 @@ BEGIN
 END
 -- Tasks that only a worker can do.
 ELSE IF @paused = 0
-    AND (EXISTS (SELECT 1 FROM [$(schema)].[group_events] WITH (NOLOCK) WHERE queue_id = @queue_id)
-         OR EXISTS (SELECT 1 FROM [$(schema)].[edge_events] WITH (NOLOCK))
-             AND EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (NOLOCK, INDEX (jobs_waiting))
-                         WHERE queue_id = @queue_id AND state = 6 AND held = 1)
-         OR EXISTS (SELECT 1 FROM [$(schema)].[schedules] WITH (NOLOCK, INDEX (schedules_due))
-                    WHERE queue_id = @queue_id AND paused = 0
-                        -- the last condition: see due_schedules
-                        AND (look_at <= @soon OR looked_at > DATEADD(MINUTE, 1, @now))))
-    SET @workers = 1;
+BEGIN
+    SELECT TOP (1) @workers = 1
+    FROM [$(schema)].[edge_events] AS v WITH (NOLOCK)
+    INNER LOOP JOIN [$(schema)].[edges] AS e WITH (NOLOCK, FORCESEEK (edges_pk (parent_id, state)))
+        ON e.parent_id = v.job_id AND e.state = 0
+    INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = e.child_id
+    WHERE j.queue_id = @queue_id AND j.held = 1
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
+    IF EXISTS (SELECT 1 FROM [$(schema)].[group_events] WITH (NOLOCK) WHERE queue_id = @queue_id)
+        OR EXISTS (SELECT 1 FROM [$(schema)].[schedules] WITH (NOLOCK, INDEX (schedules_due))
+                   WHERE queue_id = @queue_id AND paused = 0
+                       -- the last condition: see due_schedules
+                       AND (look_at <= @soon OR looked_at > DATEADD(MINUTE, 1, @now)))
+        SET @workers = 1;
+END;
 
 -- Limited, so that the number fits into an int.
 SELECT CAST(CASE WHEN @workers > 1000000 THEN 1000000 ELSE @workers END AS int) AS workers;

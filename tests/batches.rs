@@ -635,7 +635,7 @@ async fn a_queue_without_acknowledgements_has_no_jobs_of_batches() {
     drain(&other, |_, _| Ok(Output::default())).await;
     assert!(row(queue, batch).await.follow_up_id.is_some());
     let error = other.admin().create(QueueOptions::default().delivery(Delivery::AtMostOnce)).await.unwrap_err();
-    assert!(error.to_string().contains("has had groups or batches"), "{error}");
+    assert!(error.to_string().contains("has had groups, batches or edges"), "{error}");
     drop(other);
     fixture.remove().await;
 }

@@ -109,7 +109,7 @@ async fn a_program_gets_the_job_in_json_and_no_secret() {
     assert!((50.0..=60.0).contains(&left));
     let expected = serde_json::json!({
         "job_id": job.0, "attempt": 1, "max_attempts": 3, "fence": 1, "kind": "resize", "correlation_id": null,
-        "group_key": null, "batch_id": null, "headers": {"tenant": "acme"}, "time_limit_s": null,
+        "group_key": null, "batch_id": null, "headers": {"tenant": "acme"}, "parents": null, "time_limit_s": null,
         "payload_text": "a\n\"b\"", "payload_hex": null,
     });
     assert_eq!(request, expected);

@@ -112,7 +112,7 @@ fn is_of_kubernetes(rest: &str, value: &str) -> bool {
 
 /// Variables in which `readpast work` describes a job to a program, besides the headers. They are not settings, but a
 /// program that enqueues the next job with readpast may find them in its environment.
-const OF_A_JOB: [&str; 10] = [
+const OF_A_JOB: [&str; 11] = [
     "READPAST_ATTEMPT",
     "READPAST_BATCH_ID",
     "READPAST_CORRELATION_ID",
@@ -121,6 +121,7 @@ const OF_A_JOB: [&str; 10] = [
     "READPAST_JOB_ID",
     "READPAST_KIND",
     "READPAST_MAX_ATTEMPTS",
+    "READPAST_PARENTS",
     "READPAST_PAYLOAD_TEXT",
     "READPAST_RUN",
 ];

@@ -93,6 +93,14 @@ fn simulate(_: &Job, _: &Context) -> Result<(), BoxError> {
 use simulate as render;
 
 #[test]
+fn a_montage_pastes_what_its_parents_have_made() {
+    let parents = [(JobId(1), JobEnd::Done { output: Some(b"a".to_vec()) }), (JobId(2), JobEnd::Done { output: None })];
+    let context = Context::for_test(Job::for_test(NewJob::text("ab.png"))).with_parents(parents);
+    let outcome = Handlers::any(montage).run_for_test(context);
+    assert_eq!(outcome, Outcome::Done { output: None, follow_ups: vec![] });
+}
+
+#[test]
 fn a_kind_says_what_happens_without_memory() {
     let run = |kind: &str| {
         let job = NewJob::text("").kind(kind).needs(Needs::new().memory(3 << 30));

@@ -167,6 +167,7 @@ async fn a_queue_has_limits_and_schedules() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_batch_ends_with_its_follow_up() {
     let fixture = Fixture::new("guide_batches").await;
+    thumbnails_and_a_montage(&fixture.queue).await.unwrap();
     map_and_reduce(&fixture.queue).await.unwrap();
     let handlers = Handlers::any(|job, _| {
         if let Some(end) = job.batch_end() {
@@ -176,6 +177,6 @@ async fn a_batch_ends_with_its_follow_up() {
         Ok(Output::default())
     });
     let worker = Worker::builder(&fixture.queue, handlers).start().await.unwrap();
-    assert_eq!(worker.drain().await.unwrap().stats.done, 101);
+    assert_eq!(worker.drain().await.unwrap().stats.done, 105);
     fixture.remove().await;
 }

@@ -165,7 +165,7 @@ mod tests {
             line(NewJob::text("a\nb").kind("resize").header("tenant", "acme")),
             concat!(
                 r#"{"job_id":1,"attempt":1,"max_attempts":5,"fence":1,"kind":"resize","correlation_id":null,"#,
-                r#""group_key":null,"batch_id":null,"headers":{"tenant":"acme"},"time_limit_s":null,"#,
+                r#""group_key":null,"batch_id":null,"headers":{"tenant":"acme"},"parents":null,"time_limit_s":null,"#,
                 r#""payload_text":"a\nb","payload_hex":null}"#,
                 "\n"
             )
