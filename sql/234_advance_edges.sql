@@ -21,7 +21,8 @@ IF @@TRANCOUNT > 0
     RETURN;
 DECLARE @begun_at datetime2(3) = SYSUTCDATETIME(), @now datetime2(3), @granted int, @more bit = 1, @left int,
     @taken int, @closed int, @queue_id int, @first_ready bigint;
-DECLARE @noted TABLE (job_id bigint NOT NULL, state tinyint NOT NULL, is_gone bit NOT NULL);
+DECLARE @noted TABLE (event_id bigint NOT NULL PRIMARY KEY CLUSTERED, job_id bigint NOT NULL, state tinyint NOT NULL,
+    is_gone bit NOT NULL);
 DECLARE @events TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, state tinyint NULL, is_gone bit NOT NULL,
     is_known bit NOT NULL DEFAULT 0);
 DECLARE @edges TABLE (parent_id bigint NOT NULL, child_id bigint NOT NULL, state tinyint NOT NULL,
@@ -44,16 +45,19 @@ BEGIN TRY
         BEGIN TRANSACTION;
         EXEC @granted = sys.sp_getapplock @Resource = N'$(schema).edges', @LockMode = N'Exclusive',
             @LockOwner = N'Transaction', @LockTimeout = @wait_ms;
+        -- They are deleted at the end, so that unfinished sees them until their children are ready.
         IF @granted >= 0
-            DELETE TOP (1000) FROM [$(schema)].[edge_events] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
-            OUTPUT deleted.job_id, deleted.state, deleted.is_gone INTO @noted (job_id, state, is_gone)
+            INSERT @noted (event_id, job_id, state, is_gone)
+            SELECT TOP (1000) event_id, job_id, state, is_gone
+            FROM [$(schema)].[edge_events] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK)
             WHERE tried <= @tried
+            ORDER BY event_id
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
         -- Another event may know how a job ended that had no row when a child named it.
         IF @tried = 0 AND EXISTS (SELECT 1 FROM @noted WHERE state = 0)
-            DELETE v
-            OUTPUT deleted.job_id, deleted.state, deleted.is_gone INTO @noted (job_id, state, is_gone)
-            FROM [$(schema)].[edge_events] AS v WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
+            INSERT @noted (event_id, job_id, state, is_gone)
+            SELECT v.event_id, v.job_id, v.state, v.is_gone
+            FROM [$(schema)].[edge_events] AS v WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK)
             WHERE v.tried = 1 AND EXISTS (SELECT 1 FROM @noted AS n WHERE n.job_id = v.job_id AND n.state = 0)
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
         SET @taken = (SELECT COUNT(*) FROM @noted);
@@ -176,8 +180,14 @@ BEGIN TRY
                    AND EXISTS (SELECT 1 FROM [$(schema)].[edges] AS e WITH (NOLOCK, FORCESEEK (edges_child (child_id)))
                                WHERE e.child_id = v.job_id)
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
+            SET @left = @left + @@ROWCOUNT;
+            DELETE v
+            FROM @noted AS n
+            INNER LOOP JOIN [$(schema)].[edge_events] AS v WITH (ROWLOCK, FORCESEEK, INDEX (edge_events_pk))
+                ON v.event_id = n.event_id
+            OPTION (MAXDOP 1, KEEPFIXED PLAN);
             -- Without this condition, the loop would run until what is locked is unlocked.
-            IF (@closed > 0 OR @@ROWCOUNT + @left < @taken) AND DATEDIFF_BIG(MILLISECOND, @begun_at, SYSUTCDATETIME()) < 500
+            IF (@closed > 0 OR @left < @taken) AND DATEDIFF_BIG(MILLISECOND, @begun_at, SYSUTCDATETIME()) < 500
                 SET @more = 1;
 
             -- None has a turn in a group, so their queues do not matter.

@@ -44,12 +44,13 @@ WHERE EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (NOLOCK, INDEX (jobs_waiting
               WHERE queue_id = @queue_id AND state = 6)
     -- Jobs that wait behind a job that is due later wait at least as long, and those behind a dead one (halt_groups), or
     -- for one, until an operator comes. Without these, and jobs of other queues, a job waits only until its group gets
-    -- the next turn, or until its last parent's end is noted.
+    -- the next turn, or until advance_edges has handled its last parent's event. It deletes an event after it has changed
+    -- the children.
     AND (@ready = 1 OR @scheduled = 1 OR @claimed = 1
          OR EXISTS (SELECT 1
                     FROM [$(schema)].[edge_events] AS v WITH (NOLOCK)
-                    INNER LOOP JOIN [$(schema)].[edges] AS e WITH (NOLOCK, FORCESEEK (edges_pk (parent_id, state)))
-                        ON e.parent_id = v.job_id AND e.state = 0
+                    INNER LOOP JOIN [$(schema)].[edges] AS e WITH (NOLOCK, FORCESEEK (edges_pk (parent_id)))
+                        ON e.parent_id = v.job_id
                     INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_pk (job_id)))
                         ON j.job_id = e.child_id
                     WHERE j.queue_id = @queue_id AND j.held = 1)

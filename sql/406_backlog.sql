@@ -226,8 +226,8 @@ ELSE IF @paused = 0
 BEGIN
     SELECT TOP (1) @workers = 1
     FROM [$(schema)].[edge_events] AS v WITH (NOLOCK)
-    INNER LOOP JOIN [$(schema)].[edges] AS e WITH (NOLOCK, FORCESEEK (edges_pk (parent_id, state)))
-        ON e.parent_id = v.job_id AND e.state = 0
+    INNER LOOP JOIN [$(schema)].[edges] AS e WITH (NOLOCK, FORCESEEK (edges_pk (parent_id)))
+        ON e.parent_id = v.job_id
     INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = e.child_id
     WHERE j.queue_id = @queue_id AND j.held = 1
     OPTION (MAXDOP 1, KEEPFIXED PLAN);

@@ -11,7 +11,7 @@ use readpast::config::WorkerConfig;
 use readpast::transaction::enqueue_in;
 use readpast::{Context, Handlers, Job, JobEnd, JobError, JobId, NewBatch, NewJob, OnDead, Output, Parent, Worker};
 
-use crate::support::counted::drained;
+use crate::support::counted::{assert_each_once, counting_worker, drained};
 use crate::support::proxy::Proxy;
 use crate::support::{Fixture, WorkerSession, changed, number, until};
 
@@ -534,6 +534,18 @@ async fn what_nobody_could_wait_for_is_refused() {
     }
     assert_eq!(left(&fixture).await, 0);
     assert_eq!(fixture.job_counts().await.ready, 2, "nothing was added");
+    fixture.remove().await;
+}
+
+/// The ends of many parents take several passes, and a drain waits for all of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drain_waits_for_children_whose_parents_have_ended() {
+    let fixture = Fixture::new("edges_drain").await;
+    let parents = enqueued(&fixture, &vec![job(); 500]).await;
+    enqueued(&fixture, &vec![job().after(parents); 20]).await;
+    let (worker, runs) = counting_worker(&fixture.queue, &WorkerConfig::default()).await;
+    drained(worker).await;
+    assert_each_once(&runs, 520);
     fixture.remove().await;
 }
 

@@ -28,7 +28,7 @@ pub(in crate::worker) struct Ran {
     /// Whether the job's handler has called [`finish_in`](crate::transaction::finish_in()), in a transaction that may
     /// still be open.
     pub(in crate::worker) by_handler: bool,
-    /// Whether other jobs of its group may be waiting for it to finish.
+    /// Whether other jobs, of its group or behind it in a graph, may be waiting for it to finish.
     pub(in crate::worker) frees_turn: bool,
     /// The run that the job belongs to, if later results must not be confirmed before this one.
     pub(in crate::worker) run: Option<Arc<GroupRun>>,

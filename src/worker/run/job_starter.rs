@@ -279,7 +279,7 @@ impl JobStarter {
         let output_bytes = finish.outcome.bytes();
         tally.ran(run);
         self.state.in_flight.learn_output(output_bytes);
-        let in_group = job.group_key().is_some();
+        let (in_group, has_waited) = (job.group_key().is_some(), job.has_parents());
         drop(job);
         let is_done = matches!(finish.outcome, Outcome::Done { .. });
         // A large output and a handler's own commit are confirmed apart from the others, and follow-ups may be rejected.
@@ -294,7 +294,8 @@ impl JobStarter {
             (job, next)
         });
         held.ended(output_bytes, finish.outcome.error_bytes());
-        let frees_turn = in_group && next.is_none();
+        // A job that has waited is mostly waited for itself.
+        let frees_turn = (in_group || has_waited) && next.is_none();
         let run = behind.as_ref().map(|behind| behind.run.clone());
         self.finisher.send(Ended::Ran(Ran { finish, has_run: true, enqueued_at, by_handler, frees_turn, run, held }));
         match next {
@@ -372,7 +373,6 @@ impl JobStarter {
         }
         let kind = job.kind.take();
         let (job_id, fence, attempt) = (job.id(), job.fence(), job.attempt());
-        // Jobs that have waited are mostly waited for themselves.
         let frees_turn = job.group_key().is_some() || job.has_parents();
         if frees_turn {
             self.state.run_length.ended(false, false);
