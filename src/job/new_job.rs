@@ -309,9 +309,10 @@ impl NewJob {
     /// parent can be requeued; [`on_dead`](NewJob::on_dead) says otherwise. If a parent is cancelled or deleted without
     /// being done, the job is cancelled, and then the jobs that wait for it. A parent whose row is already gone when the
     /// job is enqueued counts as done, even if it was dead and purged. A duplicate ([`dedup_key`](NewJob::dedup_key))
-    /// keeps the parents that it has; as a parent, it is the unfinished job with that key. The job starts soon after its last parent is finished or, if that is part of your own transaction, within
-    /// about a second after its commit. The handler reads the parents' outputs with
-    /// [`Context::parents`](crate::Context::parents).
+    /// keeps the parents that it has; as a parent, it is the unfinished job with that key.
+    ///
+    /// The job starts soon after its last parent is finished or, if that is part of your own transaction, within about a
+    /// second after its commit. The handler reads the parents' outputs with [`Context::parents`](crate::Context::parents).
     ///
     /// With a [delay](NewJob::delay), the job starts at the later of the two times; with a
     /// [group](NewJob::group_key), it waits for its turn from then on. At most 10,000 parents. An enqueue waits for an

@@ -27,8 +27,8 @@ use crate::job_options::{JobOptions, OnDead, time};
 use crate::json_object;
 
 /// The limits of a chunk, in jobs, bytes of lines and parents; a long line is its own chunk. `Queue::enqueue_part` accepts
-/// one transaction: 1,000 jobs, 8 MiB, 10,000 parents, and 65,535 bytes for a payload that is not sent alone. Changing these numbers breaks
-/// existing files of `--resume`, because it cuts other chunks.
+/// one transaction: 1,000 jobs, 8 MiB, 10,000 parents, and 65,535 bytes for a payload that is not sent alone. Changing
+/// these numbers breaks existing files of `--resume`, because it cuts other chunks.
 const CHUNK_JOBS: usize = 1_000;
 const CHUNK_BYTES: u64 = 4 << 20;
 const CHUNK_PARENTS: usize = 10_000;

@@ -63,7 +63,7 @@ const FIELDS: [(&str, &str); 8] = [
 ///
 /// # Errors
 ///
-/// For invalid text: the job becomes dead. If SQL Server does not say how its parents ended.
+/// For invalid text: the job becomes dead. Those of [`parents::of`].
 pub fn request(job: &Job, context: &Context) -> Result<Vec<u8>, BoxError> {
     let payload_text = match job.text() {
         Ok(text) => Some(text),
