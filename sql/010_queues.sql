@@ -27,6 +27,8 @@ IF OBJECT_ID(N'[$(schema)].[queues]', N'U') IS NULL
         rate_jobs    int           NULL,  -- how many jobs may be claimed in rate_ms; NULL: no limit
         rate_ms      bigint        NULL,
         age_after_ms bigint        NULL,  -- a ready job rises by one priority each so often (claim_aged); NULL: never
+        -- 1: groups share the queue, and take no turns (claim_fair)
+        fair         bit           NOT NULL CONSTRAINT queues_fair DEFAULT 0,
         max_depth    int           NULL,  -- how many unfinished jobs enqueue allows; NULL: no limit (room)
         -- when max_running was last changed
         limited_at   datetime2(3)  NOT NULL CONSTRAINT queues_limited_at DEFAULT '00010101',

@@ -20,8 +20,9 @@ CREATE OR ALTER PROCEDURE [$(schema)].[create_queue]
     @max_depth    int           = NULL,  -- how many unfinished jobs enqueue allows; 0 (default): no limit
     @halt_groups  bit           = NULL,  -- 1: a dead job of a group keeps its turn until it is requeued, skipped or
                                          -- deleted; 0 (default): the next one has it
-    @age_after_ms bigint        = NULL   -- a ready job counts as one priority higher for each such time that it has
+    @age_after_ms bigint        = NULL,  -- a ready job counts as one priority higher for each such time that it has
                                          -- waited: 1000 to 31536000000 (a year); 0 (default): never
+    @fair         bit           = NULL   -- 1: groups share the queue by their weights, and take no turns; 0 (default)
 AS
 SET NOCOUNT ON;
 -- adopt: refuse_options
@@ -105,7 +106,8 @@ BEGIN
 END;
 
 DECLARE @queue_id int, @old_order varchar(4), @old_delivery varchar(13), @old_sink nvarchar(517), @old_running int,
-    @old_rate int, @old_dead_queue nvarchar(128), @old_age bigint, @created bit = 0;
+    @old_rate int, @old_dead_queue nvarchar(128), @old_age bigint, @old_fair bit,
+    @old_limit int, @old_halts bit, @created bit = 0;
 
 BEGIN TRANSACTION;
 -- HOLDLOCK: sessions that create the same queue wait here instead of failing with a duplicate key. It is not used in a
@@ -113,7 +115,7 @@ BEGIN TRANSACTION;
 IF @is_inside = 0
     SELECT @queue_id = queue_id, @old_order = claim_order, @old_delivery = delivery, @old_sink = sink,
            @old_running = max_running, @old_rate = rate_jobs, @old_dead_queue = dead_queue,
-           @old_age = age_after_ms
+           @old_age = age_after_ms, @old_fair = fair, @old_limit = group_limit, @old_halts = halt_groups
     FROM [$(schema)].[queues] WITH (UPDLOCK, HOLDLOCK, FORCESEEK (queues_name (name)))
     WHERE name = @queue;
 
@@ -133,16 +135,23 @@ IF COALESCE(@age_after_ms, @old_age) > 0
     THROW 58003,
         N'a queue with age_after_ms cannot have claim_order lifo, delivery at_most_once, max_running or rate_jobs', 1;
 
+IF COALESCE(@fair, @old_fair) = 1
+    AND (COALESCE(@claim_order, @old_order) = 'lifo' OR COALESCE(@delivery, @old_delivery) = 'at_most_once'
+         OR COALESCE(@max_running, @old_running) > 0 OR COALESCE(@rate_jobs, @old_rate) > 0
+         OR COALESCE(@age_after_ms, @old_age) > 0 OR COALESCE(@group_limit, @old_limit) > 1
+         OR COALESCE(@halt_groups, @old_halts) = 1)
+    THROW 58003, N'a fair queue cannot have claim_order lifo, delivery at_most_once, max_running, rate_jobs, age_after_ms, halt_groups or a group_limit above 1', 1;
+
 IF @queue_id IS NULL
 BEGIN
     INSERT [$(schema)].[queues] (name, claim_order, completion, delivery, max_attempts, keep_done_s, keep_dead_s, sink,
                                    group_limit, retry_passes, max_running, rate_jobs, rate_ms, dead_queue,
-                                   max_depth, halt_groups, age_after_ms)
+                                   max_depth, halt_groups, age_after_ms, fair)
     VALUES (@queue, ISNULL(@claim_order, 'fifo'), ISNULL(@completion, 'delete'), ISNULL(@delivery, 'at_least_once'),
             ISNULL(@max_attempts, 5), NULLIF(@keep_done_s, 0), NULLIF(@keep_dead_s, 0), NULLIF(@sink, N''),
             ISNULL(@group_limit, 1), ISNULL(@retry_passes, 0), NULLIF(@max_running, 0), NULLIF(@rate_jobs, 0),
             @rate_ms, @dead_name, NULLIF(@max_depth, 0), ISNULL(@halt_groups, 0),
-            NULLIF(@age_after_ms, 0));
+            NULLIF(@age_after_ms, 0), ISNULL(@fair, 0));
     SET @queue_id = CAST(SCOPE_IDENTITY() AS int);
     INSERT [$(schema)].[duties] (queue_id) VALUES (@queue_id);
     INSERT [$(schema)].[depths] (queue_id) VALUES (@queue_id);
@@ -168,7 +177,8 @@ BEGIN
         dead_queue   = CASE WHEN @dead_queue IS NULL THEN dead_queue ELSE @dead_name END,
         max_depth    = CASE WHEN @max_depth IS NULL THEN max_depth ELSE NULLIF(@max_depth, 0) END,
         halt_groups  = ISNULL(@halt_groups, halt_groups),
-        age_after_ms = CASE WHEN @age_after_ms IS NULL THEN age_after_ms ELSE NULLIF(@age_after_ms, 0) END
+        age_after_ms = CASE WHEN @age_after_ms IS NULL THEN age_after_ms ELSE NULLIF(@age_after_ms, 0) END,
+        fair         = ISNULL(@fair, fair)
     WHERE queue_id = @queue_id;
     -- This check follows the change. link_queue also writes first and then reads this setting, so at least one of two
     -- concurrent sessions sees the other's change.

@@ -52,9 +52,11 @@ IF @halts = 1
     WHERE m.group_key IS NOT NULL AND m.in_turn = 1 AND m.state = 4
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 INSERT [$(schema)].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended, job_id)
-SELECT @queue_id, m.group_key, COUNT(*),
+SELECT @queue_id, m.group_key, COUNT(m.in_turn),
     NULLIF(MIN(CASE WHEN m.state = 6 THEN m.job_id ELSE 9223372036854775807 END), 9223372036854775807)
 FROM @members AS m
-WHERE m.group_key IS NOT NULL AND (m.in_turn = 0 OR m.in_turn = 1 AND m.state >= 3 AND (m.state <> 4 OR @halts = 0))
+WHERE m.group_key IS NOT NULL
+    AND (m.in_turn = 0 OR m.in_turn = 1 AND m.state >= 3 AND (m.state <> 4 OR @halts = 0)
+         OR m.in_turn IS NULL AND m.state = 6)  -- of a fair queue
 GROUP BY m.group_key;
 GO

@@ -51,8 +51,10 @@ BEGIN TRY
             BREAK;
         BEGIN TRANSACTION;
         EXEC [$(schema)].[lock_groups] @queue_id, @wait_ms, @granted OUTPUT;
-        SET @limit = (SELECT group_limit FROM [$(schema)].[queues] WHERE queue_id = @queue_id);
-        SET @most = 1000 / @limit;
+        -- No turns in a fair queue: the rows of groups tell claim_fair which groups have waiting jobs.
+        SET @limit = (SELECT CASE fair WHEN 1 THEN 0 ELSE group_limit END FROM [$(schema)].[queues]
+            WHERE queue_id = @queue_id);
+        SET @most = CASE WHEN @limit > 0 THEN 1000 / @limit ELSE 1000 END;
         -- Reads @events_from again, because promote may have lowered it during the wait.
         SET @events_from = ISNULL((SELECT events_from FROM [$(schema)].[duties] WITH (NOLOCK)
             WHERE queue_id = @queue_id), 0);

@@ -48,7 +48,7 @@ AS
 SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @is_lifo bit, @delivery varchar(13), @max_attempts int,
-    @paused bit, @is_limited bit, @group_limit int, @halts bit, @has_sink bit, @age_after_ms bigint,
+    @paused bit, @is_limited bit, @group_limit int, @halts bit, @has_sink bit, @age_after_ms bigint, @is_fair bit,
     @alone_waits bit = 0, @status int, @room int = @max,
     @at_least smallint = -32768, @priority smallint, @mark bigint, @gap_from bigint, @below_to bigint,
     @below_from bigint, @mark_highest bigint, @mark_lowered bigint, @from_id bigint, @end_id bigint, @part tinyint,
@@ -56,7 +56,7 @@ DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @is_lifo bit, @deli
 
 SET @expired = NULL;
 SELECT @queue_id = queue_id, @is_lifo = CASE claim_order WHEN 'lifo' THEN 1 ELSE 0 END, @delivery = delivery,
-       @max_attempts = max_attempts, @paused = paused, @group_limit = group_limit, @halts = halt_groups, @age_after_ms = age_after_ms,
+       @max_attempts = max_attempts, @paused = paused, @group_limit = group_limit, @halts = halt_groups, @age_after_ms = age_after_ms, @is_fair = fair,
        @has_sink = CASE WHEN sink IS NULL THEN 0 ELSE 1 END,
        @is_limited = CASE WHEN max_running IS NULL AND rate_jobs IS NULL THEN 0 ELSE 1 END
 FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
@@ -126,7 +126,7 @@ END;
 
 -- Not in a caller's transaction, which would keep other sessions from giving turns. Not with halt_groups: a job of a run
 -- starts before the finish of the one in front of it is confirmed.
-IF @run > 1 AND @is_lifo = 0 AND @group_limit = 1 AND @halts = 0 AND @has_sink = 0 AND @delivery = 'at_least_once'
+IF @run > 1 AND @is_fair = 0 AND @is_lifo = 0 AND @group_limit = 1 AND @halts = 0 AND @has_sink = 0 AND @delivery = 'at_least_once'
     AND @@TRANCOUNT = 0
     AND EXISTS (SELECT 1 FROM [$(schema)].[groups] WITH (NOLOCK) WHERE queue_id = @queue_id)
 BEGIN
@@ -231,5 +231,12 @@ BEGIN
 END;
 
 -- adopt: claim_rows
+IF @is_fair = 1
+BEGIN
+    EXEC @claimed = [$(schema)].[claim_fair] @queue_id, @worker_id, @room, @max_attempts, @max_payload_bytes;
+    IF @claimed > 0
+        SET @lowered = NULL;  -- the worker then reports nothing of these jobs, which were not among the ready ones
+    RETURN 8 + @alone_waits;
+END;
 RETURN @alone_waits;
 GO

@@ -5,11 +5,11 @@ CREATE OR ALTER PROCEDURE [$(schema)].[look]
     @found    bit OUTPUT
 AS
 SET NOCOUNT ON;
-DECLARE @is_lifo bit, @at_least smallint = -32768, @priority smallint, @mark bigint, @gap_from bigint, @below_to bigint,
+DECLARE @is_lifo bit, @is_fair bit, @at_least smallint = -32768, @priority smallint, @mark bigint, @gap_from bigint, @below_to bigint,
     @below_from bigint, @highest bigint, @lowered bigint;
 
 SET @found = 0;
-SELECT @is_lifo = CASE claim_order WHEN 'lifo' THEN 1 ELSE 0 END FROM [$(schema)].[queues]
+SELECT @is_lifo = CASE claim_order WHEN 'lifo' THEN 1 ELSE 0 END, @is_fair = fair FROM [$(schema)].[queues]
     WHERE queue_id = @queue_id AND paused = 0;
 IF @is_lifo IS NULL
     RETURN;
@@ -17,6 +17,18 @@ SELECT TOP (1) @found = 1
 FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_alone))
 WHERE queue_id = @queue_id AND state = 0 AND alone = 1
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
+
+IF @is_fair = 1 AND @found = 0
+    SELECT TOP (1) @found = 1
+    FROM [$(schema)].[groups] AS g WITH (NOLOCK)
+    CROSS APPLY (SELECT TOP (1) j.job_id
+                 FROM [$(schema)].[jobs] AS j
+                     WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_waiting (queue_id, group_key, job_id)))
+                 WHERE j.queue_id = @queue_id AND j.group_key = g.group_key AND j.state = 6
+                     AND ISNULL(j.held, 0) = 0 AND j.job_id >= g.from_id
+                 ORDER BY j.job_id) AS w
+    WHERE g.queue_id = @queue_id AND g.from_id < 9223372036854775807
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
 -- adopt: look_for_rows
 WHILE @found = 0

@@ -42,7 +42,7 @@ DECLARE @failed [$(schema)].[attempt_list];
 DECLARE @members [$(schema)].[member_list], @ended [$(schema)].[member_list];
 
 SELECT @queue_id = queue_id, @completion = completion, @max_attempts = max_attempts, @sink = sink,
-       @retry_passes = retry_passes, @dead_queue = dead_queue
+       @retry_passes = CASE fair WHEN 1 THEN 1 ELSE retry_passes END, @dead_queue = dead_queue
 FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
@@ -83,7 +83,8 @@ BEGIN
     WHERE j.state = 2 AND j.queue_id = @queue_id AND j.worker_id = @worker_id AND j.fence = f.fence
     ORDER BY f.job_id  -- keeps the order of the join
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
-    DELETE @members WHERE batch_id IS NULL AND group_key IS NULL;
+    -- A done job of a fair queue had no turn.
+    DELETE @members WHERE batch_id IS NULL AND (group_key IS NULL OR in_turn IS NULL AND @outcome = 0);
 END;
 ELSE IF @outcome > 0
     SELECT @locked = j.fence

@@ -4,7 +4,7 @@
 -- oldest of the counted jobs. Result: queue, claim_order, completion, delivery, max_attempts, paused, ready, scheduled,
 -- claimed, done, dead, archived, workers, oldest_ready_ms (NULL: none ready), keep_done_s, keep_dead_s (NULL: for
 -- ever), sink, cancelled, waiting, group_limit, retry_passes, max_running, rate_jobs, rate_ms, dead_queue,
--- max_depth, halt_groups, age_after_ms.
+-- max_depth, halt_groups, age_after_ms, fair.
 CREATE OR ALTER PROCEDURE [$(schema)].[stats]
     @queue nvarchar(129) = NULL,
     @most  bigint        = NULL  -- how many jobs of each state (ready: of each index) to count; NULL: all
@@ -47,7 +47,7 @@ SELECT q.name AS queue, q.claim_order, q.completion, q.delivery, q.max_attempts,
         FROM (SELECT TOP (@most) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_waiting))
               WHERE j.queue_id = q.queue_id AND j.state = 6) AS c) AS waiting,
        q.group_limit, q.retry_passes, q.max_running, q.rate_jobs, q.rate_ms, q.dead_queue, q.max_depth,
-       q.halt_groups, q.age_after_ms
+       q.halt_groups, q.age_after_ms, q.fair
 FROM [$(schema)].[queues] AS q WITH (NOLOCK)
 CROSS APPLY (SELECT SUM(i.ready) AS ready, MIN(i.oldest) AS oldest
              FROM (SELECT COUNT_BIG(*) AS ready, MIN(c.due_at) AS oldest

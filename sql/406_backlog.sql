@@ -15,7 +15,7 @@
 --
 -- The number is 0 if there is no work within @due_within_s. It is at least 1 if jobs are ready or claimed (a lost
 -- worker's jobs must be returned), if scheduled jobs or a schedule become due, or if groups have turns to give. In a
--- paused queue, only claimed jobs count. Jobs that need more than a worker has do not count beyond the 1.
+-- paused queue, only claimed jobs count. Jobs that wait in the groups of a fair queue count as ready. Jobs that need more than a worker has do not count beyond the 1.
 --
 -- Reads by NOLOCK, so it neither blocks nor is blocked. Cheap at any depth: it counts at most @most jobs of each state
 -- and, if more are ready, uses the sample of the last minute. The needs of the first 1,000 of each state stand for the
@@ -33,8 +33,8 @@ AS
 SET NOCOUNT, XACT_ABORT ON;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @paused bit, @max_running int, @rate_jobs int,
     @rate_ms bigint, @soon datetime2(3), @since datetime2(0), @holders int = 0, @claimed bigint, @ready bigint = 0,
-    @alone bigint = 0, @due bigint = 0, @theirs bigint = 0, @jobs bigint, @sampled bigint, @run_ms float = 1000,
-    @time float, @at_once float, @running float, @by_threads float, @by_memory float, @by_half float,
+    @alone bigint = 0, @due bigint = 0, @theirs bigint = 0, @shared bigint = 0, @is_fair bit, @jobs bigint,
+    @sampled bigint, @run_ms float = 1000, @time float, @at_once float, @running float, @by_threads float, @by_memory float, @by_half float,
     @workers float = 0, @allowed nvarchar(400);
 DECLARE @kind_needs TABLE
 (
@@ -45,14 +45,16 @@ DECLARE @kind_needs TABLE
 -- The first jobs of each state, counted by what they need.
 DECLARE @parts TABLE
 (
-    part    tinyint       NOT NULL,  -- 0 ready, 1 ready and alone, 2 due, 3 claimed, 4 rows of an adopted table
+    part    tinyint       NOT NULL,  -- 0 ready, 1 ready and alone, 2 due, 3 claimed, 4 rows of an adopted table,
+                                      -- 5 waiting in groups of a fair queue
     is_long bit           NOT NULL,  -- claimed more than @target_s ago
     kind    varchar(64)   COLLATE Latin1_General_100_BIN2 NULL,
     needs   varchar(1000) COLLATE Latin1_General_100_BIN2 NULL,
     jobs    bigint        NOT NULL
 );
 
-SELECT @queue_id = queue_id, @paused = paused, @max_running = max_running, @rate_jobs = rate_jobs, @rate_ms = rate_ms
+SELECT @queue_id = queue_id, @paused = paused, @max_running = max_running, @rate_jobs = rate_jobs, @rate_ms = rate_ms,
+       @is_fair = fair
 FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
@@ -123,11 +125,25 @@ BEGIN
         IF @sampled > @ready + @alone + @theirs
             SET @ready = @sampled - @alone - @theirs;
     END;
+    IF @is_fair = 1
+    BEGIN
+        SELECT @shared = (SELECT COUNT_BIG(*)
+            FROM (SELECT TOP (@most) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_waiting))
+                  WHERE j.queue_id = @queue_id AND j.state = 6 AND j.group_key IS NOT NULL AND ISNULL(j.held, 0) = 0) AS c)
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+        IF @shared >= @most
+        BEGIN
+            SET @sampled = (SELECT waiting FROM [$(schema)].[samples] WITH (NOLOCK) WHERE queue_id = @queue_id
+                AND sampled_at BETWEEN DATEADD(MINUTE, -1, @now) AND DATEADD(MINUTE, 1, @now));
+            IF @sampled > @shared
+                SET @shared = @sampled;
+        END;
+    END;
     SELECT @due = (SELECT COUNT_BIG(*)
         FROM (SELECT TOP (@most) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_scheduled))
               WHERE j.queue_id = @queue_id AND j.state = 1 AND j.due_at <= @soon ORDER BY j.due_at) AS c)
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
-    SET @jobs = @claimed + @ready + @alone + @theirs + @due;
+    SET @jobs = @claimed + @ready + @alone + @theirs + @shared + @due;
 END;
 
 IF @jobs > 0
@@ -168,6 +184,13 @@ BEGIN
               WHERE j.queue_id = @queue_id AND j.state = 0 AND j.alone = 1) AS c
         GROUP BY c.kind, c.needs
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
+    IF @shared > 0
+        INSERT @parts (part, is_long, kind, needs, jobs)
+        SELECT 5, 0, c.kind, c.needs, COUNT_BIG(*)
+        FROM (SELECT TOP (1000) j.kind, j.needs FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_waiting))
+              WHERE j.queue_id = @queue_id AND j.state = 6 AND j.group_key IS NOT NULL AND ISNULL(j.held, 0) = 0) AS c
+        GROUP BY c.kind, c.needs
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
     IF @due > 0
         INSERT @parts (part, is_long, kind, needs, jobs)
         SELECT 2, 0, c.kind, c.needs, COUNT_BIG(*)
@@ -179,7 +202,7 @@ BEGIN
     -- Those that were claimed or finished meanwhile count as if they needed nothing.
     INSERT @parts (part, is_long, jobs)
     SELECT d.part, 0, d.jobs
-    FROM (VALUES (0, @ready), (1, @alone), (2, @due), (4, @theirs)) AS d (part, jobs)
+    FROM (VALUES (0, @ready), (1, @alone), (2, @due), (4, @theirs), (5, @shared)) AS d (part, jobs)
     WHERE d.jobs > 0 AND NOT EXISTS (SELECT 1 FROM @parts AS p WHERE p.part = d.part);
 
     -- The time as a part of @target_s.
@@ -195,7 +218,7 @@ BEGIN
                  COALESCE(n.threads, k.threads, 1) AS threads, COALESCE(n.memory, k.memory, 0) AS memory
           FROM @parts AS p
           INNER JOIN (SELECT part, SUM(jobs) AS jobs FROM @parts GROUP BY part) AS r ON r.part = p.part
-          INNER JOIN (VALUES (0, @ready), (1, @alone), (2, @due), (3, @claimed), (4, @theirs)) AS d (part, jobs)
+          INNER JOIN (VALUES (0, @ready), (1, @alone), (2, @due), (3, @claimed), (4, @theirs), (5, @shared)) AS d (part, jobs)
               ON d.part = p.part
           CROSS APPLY (SELECT MAX(CASE WHEN m.[key] = N'threads' THEN CAST(m.[value] AS bigint) END) AS threads,
                               MAX(CASE WHEN m.[key] = N'memory' THEN CAST(m.[value] AS bigint) END) AS memory

@@ -110,6 +110,8 @@ BEGIN TRY
         DELETE [$(schema)].[claim_rates] WITH (ROWLOCK) WHERE queue_id = @queue_id;
         DELETE [$(schema)].[claim_places] WITH (ROWLOCK) WHERE queue_id = @queue_id;
         DELETE [$(schema)].[groups] WITH (ROWLOCK) WHERE queue_id = @queue_id;
+        DELETE [$(schema)].[group_weights] WITH (ROWLOCK) WHERE queue_id = @queue_id;
+        DELETE [$(schema)].[group_rounds] WITH (ROWLOCK) WHERE queue_id = @queue_id;
         DELETE [$(schema)].[group_events] WITH (ROWLOCK) WHERE queue_id = @queue_id;
         DELETE [$(schema)].[linked_queues] WITH (ROWLOCK) WHERE queue_id = @queue_id;
         COMMIT TRANSACTION;

@@ -43,6 +43,7 @@ mod errors;
 mod exactly_once_claims;
 mod examples;
 mod expiry;
+mod fair_queues;
 mod failures;
 mod fairness;
 mod fencing;

@@ -25,7 +25,7 @@ pub use crate::id::{AuditId, WorkerId};
 pub use crate::job::{ClaimOrder, CompletionPolicy, Delivery, JobState, Schedule};
 pub use crate::procedures::Role;
 pub use crate::procedures::operator::{
-    AuditRow, Changed, Deleted, Edge, FailedAttempt, HistoryRow, IdPage, JobChange, JobCursor, JobEdges, JobFilter,
+    AuditRow, Changed, Deleted, Edge, FailedAttempt, GroupRow, HistoryRow, IdPage, JobChange, JobCursor, JobEdges, JobFilter,
     JobPage, JobProgress, JobRow, Keep, KindRow, NewAudit, QueueOptions, QueueStats, Rate, ResourceInUse, ScheduleRow,
     WorkerRow,
 };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::error::Error;
 use crate::id::BatchId;
 use crate::job::BatchRow;
-use crate::procedures::operator::{Deleted, HistoryRow, KindRow, OPERATOR_BATCH, QueueOptions, QueueStats, WorkerRow};
+use crate::procedures::operator::{Deleted, GroupRow, HistoryRow, KindRow, OPERATOR_BATCH, QueueOptions, QueueStats, WorkerRow};
 
 impl Admin<'_> {
     /// Creates the queue, or changes its settings if it exists. Returns whether it is new.
@@ -148,6 +148,34 @@ impl Admin<'_> {
     /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer or a worker.
     pub async fn kinds(self, span: Duration) -> Result<Vec<KindRow>, Error> {
         self.queue.session().await?.list_kinds(self.queue.name(), span).await
+    }
+
+    /// Returns the queue's groups that have waiting jobs, jobs with a turn, or a weight, sorted by key (by code point): the
+    /// first 1,000 behind `after`. Begin with `""`, and go on with the last key until a call returns fewer. At most 10,000
+    /// jobs of each group are counted. Reads without locks.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer or a worker.
+    pub async fn groups(self, after: &str) -> Result<Vec<GroupRow>, Error> {
+        self.queue.session().await?.list_groups(self.queue.name(), after).await
+    }
+
+    /// Sets the weight of a group: how many jobs it gets in each round, if the queue is
+    /// [fair](crate::admin::QueueOptions::fair). 1 to 1,000; initially 1. Takes effect with the next claim, and stays
+    /// until it is set again or the queue is deleted.
+    ///
+    /// # Errors
+    ///
+    /// - [`Error::Refused`] if the group's key or the weight is out of range
+    /// - [`Error::UnknownQueue`]
+    /// - [`Error::PermissionDenied`] without an operator's permissions
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the weight may have been set or not.
+    pub async fn set_weight(self, group: &str, weight: u32) -> Result<(), Error> {
+        self.queue.session().await?.set_weight(self.queue.name(), group, weight).await
     }
 
     /// Deletes the queue with its settings, schedules and ended batches. With `with_jobs`, first deletes all its jobs

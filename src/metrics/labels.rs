@@ -33,7 +33,7 @@ pub(crate) const LIMITS: [&str; 7] = ["idle", "claim", "busy", "finish", "queue_
 
 /// The values of `procedure`: the procedures of the schema, `install` and `uninstall` for the scripts, and `connect`
 /// for opening a connection.
-pub(crate) const PROCEDURES: [&str; 66] = [
+pub(crate) const PROCEDURES: [&str; 68] = [
     "connect",
     "install",
     "uninstall",
@@ -71,6 +71,7 @@ pub(crate) const PROCEDURES: [&str; 66] = [
     "list_workers",
     "list_history",
     "list_kinds",
+    "list_groups",
     "pause",
     "resume",
     "requeue",
@@ -79,6 +80,7 @@ pub(crate) const PROCEDURES: [&str; 66] = [
     "run_again",
     "skip",
     "set_priority",
+    "set_weight",
     "purge",
     "peek",
     "find_job",

@@ -161,7 +161,7 @@ fn names_follow_the_rules_of_prometheus() {
 }
 
 /// Procedures that the library does not call, such as those for other scripts or, `backlog`, for an autoscaler.
-const INTERNAL_PROCEDURES: [&str; 39] = [
+const INTERNAL_PROCEDURES: [&str; 40] = [
     "backlog",
     "unknown_queue",
     "refuse",
@@ -188,6 +188,7 @@ const INTERNAL_PROCEDURES: [&str; 39] = [
     "claim_runs",
     "claim_limited",
     "claim_aged",
+    "claim_fair",
     "link_queue",
     "lock_batch",
     "end_batch",

@@ -45,7 +45,7 @@ IF COL_LENGTH(N'[four].[jobs]', N'their_attempts') IS NULL
 -- 200_create_queue.sql
     THROW 58003, N'this schema adopts dbo.four_queue, and has only that queue', 1;
     THROW 58003, N'the queue is the table dbo.four_queue: its mapping has these settings, and it has no groups', 1;
-    THROW 58003, N'the queue is the table dbo.four_queue, which cannot have max_running, rate_jobs, max_depth or age_after_ms', 1;
+    THROW 58003, N'the queue is the table dbo.four_queue, which cannot have max_running, rate_jobs, max_depth, age_after_ms or fair', 1;
 -- 210_enqueue.sql
 THROW 58003, N'the queue is the table dbo.four_queue; insert a row there to enqueue a job', 1;
 -- 218_note_ends.sql

@@ -18,7 +18,7 @@ IF COL_LENGTH(N'[heap_queue].[jobs]', N'their_Payload') IS NULL
 -- 200_create_queue.sql
     THROW 58003, N'this schema adopts dbo.HeapQueue, and has only that queue', 1;
     THROW 58003, N'the queue is the table dbo.HeapQueue: its mapping has these settings, and it has no groups', 1;
-    THROW 58003, N'the queue is the table dbo.HeapQueue, which cannot have max_running, rate_jobs, max_depth or age_after_ms', 1;
+    THROW 58003, N'the queue is the table dbo.HeapQueue, which cannot have max_running, rate_jobs, max_depth, age_after_ms or fair', 1;
 IF @keep_dead_s > 0
     THROW 58003, N'this queue is the table dbo.HeapQueue, whose claims delete: a dead job has the only copy of its row, which keep_dead_s would delete; requeue or purge these jobs, or set [dead] move in the mapping', 1;
 -- 210_enqueue.sql

@@ -32,7 +32,7 @@ IF COL_LENGTH(N'[outbox].[jobs]', N'their_processed_at') IS NULL
 -- 200_create_queue.sql
     THROW 58003, N'this schema adopts dbo.Outbox, and has only that queue', 1;
     THROW 58003, N'the queue is the table dbo.Outbox: its mapping has these settings, and it has no groups', 1;
-    THROW 58003, N'the queue is the table dbo.Outbox, which cannot have max_running, rate_jobs, max_depth or age_after_ms', 1;
+    THROW 58003, N'the queue is the table dbo.Outbox, which cannot have max_running, rate_jobs, max_depth, age_after_ms or fair', 1;
 -- 210_enqueue.sql
 THROW 58003, N'the queue is the table dbo.Outbox; insert a row there to enqueue a job', 1;
 -- 218_note_ends.sql

@@ -164,8 +164,8 @@ IF EXISTS (SELECT 1 FROM [simple_queue].[adoption] WHERE queue <> @queue)
 IF @completion <> 'delete' OR @delivery <> 'at_least_once' OR @claim_order <> 'fifo' OR @keep_done_s > 0
     OR @group_limit > 1 OR @retry_passes = 1 OR @halt_groups = 1 OR @dead_queue <> N''
     THROW 58003, N'the queue is the table dbo.SimpleQueue: its mapping has these settings, and it has no groups', 1;
-IF @max_running > 0 OR @rate_jobs > 0 OR @max_depth > 0 OR @age_after_ms > 0
-    THROW 58003, N'the queue is the table dbo.SimpleQueue, which cannot have max_running, rate_jobs, max_depth or age_after_ms', 1;
+IF @max_running > 0 OR @rate_jobs > 0 OR @max_depth > 0 OR @age_after_ms > 0 OR @fair = 1
+    THROW 58003, N'the queue is the table dbo.SimpleQueue, which cannot have max_running, rate_jobs, max_depth, age_after_ms or fair', 1;
 -- 210_enqueue.sql
 THROW 58003, N'the queue is the table dbo.SimpleQueue; insert a row there to enqueue a job', 1;
 -- 218_note_ends.sql

@@ -25,7 +25,7 @@ IF COL_LENGTH(N'[messages].[jobs]', N'their_Status') IS NULL
 -- 200_create_queue.sql
     THROW 58003, N'this schema adopts dbo.Queue, and has only that queue', 1;
     THROW 58003, N'the queue is the table dbo.Queue: its mapping has these settings, and it has no groups', 1;
-    THROW 58003, N'the queue is the table dbo.Queue, which cannot have max_running, rate_jobs, max_depth or age_after_ms', 1;
+    THROW 58003, N'the queue is the table dbo.Queue, which cannot have max_running, rate_jobs, max_depth, age_after_ms or fair', 1;
 -- 210_enqueue.sql
 THROW 58003, N'the queue is the table dbo.Queue; insert a row there to enqueue a job', 1;
 -- 218_note_ends.sql

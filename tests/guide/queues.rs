@@ -48,6 +48,13 @@ async fn ageing(queue: &Queue) -> Result<(), BoxError> {
     Ok(())
 }
 
+async fn shared(queue: &Queue) -> Result<(), BoxError> {
+    queue.admin().create(QueueOptions::default().fair(true)).await?;
+    queue.admin().set_weight("customer 17", 3).await?; // three jobs for each one of other customers
+    queue.enqueue(&NewJob::text("create").group_key("customer 17")).await?;
+    Ok(())
+}
+
 async fn with_max_depth(queue: &Queue) -> Result<(), BoxError> {
     queue.admin().create(QueueOptions::default().max_depth(100_000)).await?;
     match queue.enqueue(&NewJob::text("one more")).await {
@@ -139,6 +146,15 @@ fn a_job_that_is_too_large_is_moved() {
     let run = |bytes| handlers.run_for_test(Context::for_test(Job::for_test(NewJob::bytes(vec![0; bytes]))));
     assert!(matches!(run(1), Outcome::Done { .. }));
     assert!(matches!(run(100_000_001), Outcome::Move { queue, .. } if queue == "large"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_of_a_fair_queue_has_a_weight() {
+    let fixture = Fixture::new("guide_fair").await;
+    shared(&fixture.queue).await.unwrap();
+    let groups = fixture.queue.admin().groups("").await.unwrap();
+    assert_eq!((groups[0].weight, groups[0].waiting), (3, 1));
+    fixture.remove().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, Subcommand, ValueEnum};
-use readpast::admin::{ClaimOrder, CompletionPolicy, Delivery, Keep, QueueOptions, QueueStats, Rate};
+use readpast::admin::{ClaimOrder, CompletionPolicy, Delivery, GroupRow, Keep, QueueOptions, QueueStats, Rate};
 use readpast::{Error, Queue};
 use serde_json::json;
 
@@ -38,6 +38,22 @@ pub enum QueueCommand {
     ///
     /// Role: worker, operator or monitor.
     Show { name: String },
+    /// Set how many jobs a group gets in each round of a fair queue
+    ///
+    /// Role: operator.
+    Weight {
+        name: String,
+        /// Key of the group
+        group: String,
+        /// 1 to 1000; 1 is the weight of all groups that have none set
+        weight: u32,
+    },
+    /// Show the groups of a queue that have waiting jobs, jobs with a turn, or a weight
+    ///
+    /// At most 10,000 waiting jobs of a group are counted.
+    ///
+    /// Role: operator or monitor.
+    Groups { name: String },
     /// Pause a queue: workers claim no more of its jobs, and finish those they hold
     ///
     /// Role: operator.
@@ -111,6 +127,9 @@ pub struct Settings {
     /// Whether a dead job of a group keeps the jobs behind it waiting [initially: false]
     #[arg(long, value_name = "BOOL")]
     halt_groups: Option<bool>,
+    /// Whether groups share the queue instead of taking turns [initially: false]
+    #[arg(long, value_name = "BOOL")]
+    fair: Option<bool>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -165,6 +184,15 @@ impl QueueCommand {
                 show(&queue, output).await
             }
             QueueCommand::Show { name } => show(&common.queue(&name).await?, output).await,
+            QueueCommand::Weight { name, group, weight } => {
+                let queue = common.queue(&name).await?;
+                let what = json!({ "group_key": group, "weight": weight });
+                noted(&queue, note("set_weight").what(what), queue.admin().set_weight(&group, weight), |()| None).await?;
+                let words = || format!("{group} has the weight {weight} in {name}");
+                output.one(&json!({"queue": name, "group_key": group, "weight": weight}), words)?;
+                Ok(Exit::Ok)
+            }
+            QueueCommand::Groups { name } => groups(&common.queue(&name).await?, output).await,
             QueueCommand::Pause { name } => {
                 let queue = common.queue(&name).await?;
                 noted(&queue, note("pause"), queue.admin().pause(), |()| None).await?;
@@ -251,6 +279,9 @@ impl Settings {
         if let Some(halts) = self.halt_groups {
             options = options.halt_groups(halts);
         }
+        if let Some(fair) = self.fair {
+            options = options.fair(fair);
+        }
         match self.sink.as_deref() {
             None => options,
             Some("none") => options.without_sink(),
@@ -271,6 +302,28 @@ async fn show(queue: &Queue, output: Output) -> Result<Exit> {
     Ok(Exit::Ok)
 }
 
+async fn groups(queue: &Queue, output: Output) -> Result<Exit> {
+    let mut groups: Vec<GroupRow> = Vec::new();
+    loop {
+        let after = groups.last().map_or_else(String::new, |group| group.group_key.clone());
+        let page = queue.admin().groups(&after).await?;
+        if page.is_empty() {
+            break;
+        }
+        groups.extend(page);
+    }
+    let columns = ["group", "weight", "in turn", "waiting"];
+    output.many(&groups, "no jobs wait in groups, and no group has a weight", &columns, &[], |group| {
+        vec![
+            group.group_key.clone(),
+            group.weight.to_string(),
+            group.in_turn.to_string(),
+            texts::number(group.waiting),
+        ]
+    })?;
+    Ok(Exit::Ok)
+}
+
 fn fields(queue: &QueueStats) -> Vec<(&'static str, String)> {
     vec![
         ("queue", queue.queue.clone()),
@@ -285,6 +338,7 @@ fn fields(queue: &QueueStats) -> Vec<(&'static str, String)> {
         ("retry passes", queue.retry_passes.to_string()),
         ("age after", texts::or_dash(queue.age_after.map(texts::exact))),
         ("halt groups", queue.halt_groups.to_string()),
+        ("fair", queue.fair.to_string()),
         ("limits", limits(queue)),
         ("sink", texts::or_dash(queue.sink.as_ref())),
         ("dead queue", texts::or_dash(queue.dead_queue.as_ref())),

@@ -3,6 +3,7 @@
 mod attempts;
 mod audit;
 mod edges;
+mod group_row;
 mod history_row;
 mod job_changes;
 mod job_filter;
@@ -18,6 +19,7 @@ pub(crate) use attempts::FailedJob;
 pub use attempts::{FailedAttempt, JobProgress};
 pub use audit::{AuditRow, NewAudit};
 pub use edges::{Edge, JobEdges};
+pub use group_row::GroupRow;
 pub use history_row::HistoryRow;
 pub(crate) use job_changes::{CancelAnswer, OPERATOR_BATCH};
 pub use job_changes::{Changed, JobChange};

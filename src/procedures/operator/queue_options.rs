@@ -59,6 +59,8 @@ pub struct QueueOptions {
     /// The time; `Some(None)` removes it.
     #[serde(rename = "age_after_s", serialize_with = "json_age", skip_serializing_if = "Option::is_none")]
     age_after: Option<Option<Duration>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fair: Option<bool>,
 }
 
 impl QueueOptions {
@@ -193,6 +195,24 @@ impl QueueOptions {
     /// cannot have this, and workers then take the jobs of a group one by one.
     pub fn age_after(mut self, time: impl Into<Option<Duration>>) -> QueueOptions {
         self.age_after = Some(time.into());
+        self
+    }
+
+    /// Sets whether groups share the queue. Default: no, and each group's jobs take turns. In a fair queue,
+    /// [groups](crate::job::NewJob::group_key) with waiting jobs get equally many jobs started, however many wait in each,
+    /// or in proportion to their weights ([`set_weight`](crate::admin::Admin::set_weight)). While only one has jobs, it
+    /// gets all workers.
+    ///
+    /// Within a group, jobs start in the order of their ids, several at once, whatever their priorities. A job that waits
+    /// in a group counts as waiting until it is claimed. Jobs without a group are claimed before all others: give each
+    /// job a group. Retried and snoozed jobs wait in their group again when they are due.
+    ///
+    /// One worker claims at a time. Queues with [`ClaimOrder::Lifo`], [`Delivery::AtMostOnce`],
+    /// [`max_running`](Self::max_running), a [`rate`](Self::rate), [`age_after`](Self::age_after),
+    /// [`halt_groups`](Self::halt_groups) or a [`group_limit`](Self::group_limit) above 1 cannot be fair. After a change
+    /// to `false`, jobs that wait get turns within about a minute, and those that run are not counted.
+    pub fn fair(mut self, fair: bool) -> QueueOptions {
+        self.fair = Some(fair);
         self
     }
 
@@ -340,6 +360,9 @@ impl Session {
         }
         if let Some(halts) = options.halt_groups {
             command.bind_param("@halt_groups", halts);
+        }
+        if let Some(fair) = options.fair {
+            command.bind_param("@fair", fair);
         }
         let mut row = self.row("create_queue", command).await?;
         row.required::<i32>("queue_id")?;

@@ -85,6 +85,8 @@ pub struct QueueStats {
     /// ([`QueueOptions::age_after`](super::queue_options::QueueOptions::age_after)).
     #[serde(rename = "age_after_s", serialize_with = "json_seconds")]
     pub age_after: Option<Duration>,
+    /// Whether groups share the queue ([`QueueOptions::fair`](super::queue_options::QueueOptions::fair)).
+    pub fair: bool,
 }
 
 impl QueueStats {
@@ -141,6 +143,7 @@ impl QueueStats {
             max_depth: row.optional_count("max_depth")?,
             halt_groups: row.required("halt_groups")?,
             age_after: row.optional_ms("age_after_ms")?,
+            fair: row.required("fair")?,
         })
     }
 }

@@ -221,6 +221,7 @@ fn settings(stats: &QueueStats) -> Vec<(&'static str, String)> {
         ("Retries pass their turn on", if stats.retry_passes { "yes" } else { "no" }.to_owned()),
         ("Rises by a priority after", or_none(stats.age_after.map(texts::exact))),
         ("Dead jobs halt their group", if stats.halt_groups { "yes" } else { "no" }.to_owned()),
+        ("Groups share the queue", if stats.fair { "yes" } else { "no" }.to_owned()),
         ("Maximum unfinished", or_none(stats.max_depth.map(|max| number(max.into())))),
         ("Maximum claimed", or_none(stats.max_running.map(|max| number(max.into())))),
         ("Rate", or_none(rate)),

@@ -1,0 +1,166 @@
+-- For claims of a fair queue: claims up to @max jobs that wait in groups, so that each group gets as many of them as any
+-- other, or in proportion to its weight (group_weights). Result: as claim, with the rows in order. Return status: how
+-- many jobs were claimed.
+--
+-- Groups with waiting jobs take part in rounds, in the order of their keys. In a round, a group gets as many jobs as its
+-- weight says, in the order of their ids, and nothing if it has none: the others then come round sooner. group_rounds
+-- keeps where a round stands from one claim to the next. If all groups together get less than @max in a round, the call
+-- takes several rounds at once. (This is deficit round robin with a quantum of one job, without a deficit to carry over,
+-- because all jobs count the same: Shreedhar and Varghese, "Efficient Fair Queuing Using Deficit Round Robin", 1995.)
+--
+-- Only one session of a queue at a time claims here: it shares the application lock of advance_groups, which adds groups
+-- with new jobs. After half a second of waiting, the call claims nothing. Jobs that others have locked are skipped.
+CREATE OR ALTER PROCEDURE [$(schema)].[claim_fair]
+    @queue_id     int,
+    @worker_id    uniqueidentifier,
+    @max          int,
+    @max_attempts int,
+    @max_payload_bytes bigint
+AS
+SET NOCOUNT, XACT_ABORT ON;
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @room int = @max, @claimed int, @granted bit = 0, @rounds int = 0,
+    @from_key nvarchar(128) = N'', @taken int = 0, @read int, @found int, @last_key nvarchar(128), @is_idle bit = 0;
+-- Groups in the order of the round. quota: how many jobs the group may still get.
+DECLARE @keys TABLE (group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL PRIMARY KEY CLUSTERED,
+    quota int NOT NULL, from_id bigint NULL);
+DECLARE @next TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED,
+    group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL);
+DECLARE @jobs TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED,
+    group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL);
+
+-- Without groups, the claim need not wait for the lock.
+IF NOT EXISTS (SELECT 1 FROM [$(schema)].[groups] WITH (NOLOCK)
+               WHERE queue_id = @queue_id AND from_id < 9223372036854775807)
+    RETURN 0;
+
+BEGIN TRANSACTION;
+EXEC [$(schema)].[lock_groups] @queue_id, 500, @granted OUTPUT;
+IF @granted = 1
+BEGIN
+    SELECT @from_key = group_key, @taken = taken FROM [$(schema)].[group_rounds] WHERE queue_id = @queue_id;
+    SET @rounds = (SELECT @max / SUM(k.weight)
+                   FROM (SELECT TOP (@max) ISNULL(w.weight, 1) AS weight
+                         FROM [$(schema)].[groups] AS g
+                         LEFT LOOP JOIN [$(schema)].[group_weights] AS w
+                             WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (group_weights_pk (queue_id, group_key)))
+                             ON w.queue_id = @queue_id AND w.group_key = g.group_key
+                         WHERE g.queue_id = @queue_id AND g.from_id < 9223372036854775807
+                         ORDER BY g.group_key) AS k);
+    SET @rounds = CASE WHEN @rounds > 1 THEN @rounds ELSE 1 END;
+END;
+WHILE @granted = 1 AND @room > 0
+BEGIN
+    INSERT @keys (group_key, quota, from_id)
+    SELECT TOP (@room) g.group_key,
+        ISNULL(w.weight, 1) * @rounds - CASE WHEN g.group_key = @from_key THEN @taken ELSE 0 END, g.from_id
+    FROM [$(schema)].[groups] AS g
+    LEFT LOOP JOIN [$(schema)].[group_weights] AS w WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (group_weights_pk (queue_id, group_key)))
+        ON w.queue_id = @queue_id AND w.group_key = g.group_key
+    WHERE g.queue_id = @queue_id AND g.group_key >= @from_key AND g.from_id < 9223372036854775807
+        AND (g.group_key > @from_key OR ISNULL(w.weight, 1) * @rounds > @taken)
+    ORDER BY g.group_key
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
+    SET @read = @@ROWCOUNT;
+
+    INSERT @next (job_id, group_key)
+    SELECT TOP (@room) w.job_id, k.group_key
+    FROM @keys AS k
+    CROSS APPLY (SELECT TOP (k.quota) j.job_id
+                 FROM [$(schema)].[jobs] AS j
+                     WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_waiting (queue_id, group_key, job_id)))
+                 WHERE j.queue_id = @queue_id AND j.group_key = k.group_key AND j.state = 6
+                     AND ISNULL(j.held, 0) = 0 AND j.job_id >= k.from_id
+                 ORDER BY j.job_id) AS w
+    ORDER BY k.group_key, w.job_id
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
+    SET @found = @@ROWCOUNT;
+
+    -- Where the round goes on: within the last group that got jobs, behind the groups read, or at its beginning.
+    IF @found = @room
+    BEGIN
+        SET @last_key = (SELECT MAX(n.group_key) FROM @next AS n);
+        SET @taken = (SELECT COUNT(*) FROM @next AS n WHERE n.group_key = @last_key)
+            + CASE WHEN @last_key = @from_key THEN @taken ELSE 0 END;
+        SELECT @from_key = @last_key, @is_idle = 0;
+        DELETE @keys WHERE group_key > @last_key;
+    END;
+    ELSE
+    BEGIN
+        IF @found > 0
+            SET @is_idle = 0;
+        IF @read = @room
+            SELECT @from_key = MAX(k.group_key), @taken = 2147483647 FROM @keys AS k;
+        ELSE IF @is_idle = 1
+            SET @room = 0;
+        ELSE
+            SELECT @from_key = N'', @taken = 0, @is_idle = 1;
+    END;
+
+    -- A job that must run alone becomes ready instead, for an idle worker.
+    UPDATE j
+    SET state = CASE j.alone WHEN 1 THEN 0 ELSE 2 END,
+        fence = CASE j.alone WHEN 1 THEN j.fence ELSE j.fence % 2147483647 + 1 END,
+        attempt = CASE j.alone WHEN 1 THEN j.attempt ELSE j.attempt + 1 END,
+        worker_id = CASE j.alone WHEN 1 THEN j.worker_id ELSE @worker_id END,
+        claimed_at = CASE j.alone WHEN 1 THEN j.claimed_at ELSE @now END
+    OUTPUT inserted.job_id, inserted.group_key INTO @jobs (job_id, group_key)
+    FROM @next AS n
+    INNER LOOP JOIN [$(schema)].[jobs] AS j
+        WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
+        ON j.job_id = n.job_id
+    WHERE j.queue_id = @queue_id AND j.state = 6 AND ISNULL(j.held, 0) = 0
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
+    IF @room > 0
+        SET @room = @max - (SELECT COUNT(*) FROM @jobs);
+
+    -- Where the next search in each group starts. NOLOCK, so that it does not start beyond a locked or uncommitted job.
+    UPDATE k
+    SET from_id = w.job_id
+    FROM @keys AS k
+    OUTER APPLY (SELECT TOP (1) j.job_id
+                 FROM [$(schema)].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_waiting (queue_id, group_key, job_id)))
+                 WHERE j.queue_id = @queue_id AND j.group_key = k.group_key AND j.state = 6
+                     AND ISNULL(j.held, 0) = 0 AND j.job_id >= k.from_id
+                 ORDER BY j.job_id) AS w
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
+    -- No waiting job is left, not even an uncommitted one: an event brings the group back with its next job.
+    DELETE g
+    FROM @keys AS k
+    INNER LOOP JOIN [$(schema)].[groups] AS g WITH (ROWLOCK, FORCESEEK, INDEX (groups_pk)) ON g.group_key = k.group_key
+    WHERE k.from_id IS NULL AND g.queue_id = @queue_id AND g.in_turn = 0
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
+    UPDATE g
+    SET from_id = ISNULL(k.from_id, 9223372036854775807)
+    FROM @keys AS k
+    INNER LOOP JOIN [$(schema)].[groups] AS g WITH (ROWLOCK, FORCESEEK, INDEX (groups_pk)) ON g.group_key = k.group_key
+    WHERE g.queue_id = @queue_id AND g.from_id <> ISNULL(k.from_id, 9223372036854775807)
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
+    DELETE @keys;
+    DELETE @next;
+END;
+IF @granted = 1
+BEGIN
+    UPDATE [$(schema)].[group_rounds] WITH (ROWLOCK) SET group_key = @from_key, taken = @taken
+        WHERE queue_id = @queue_id;
+    IF @@ROWCOUNT = 0
+        INSERT [$(schema)].[group_rounds] WITH (ROWLOCK) (queue_id, group_key, taken)
+            VALUES (@queue_id, @from_key, @taken);
+END;
+COMMIT TRANSACTION;
+
+-- One job of each group after the other.
+SELECT j.job_id, j.fence, j.attempt, COALESCE(j.max_attempts, @max_attempts) AS max_attempts, j.priority,
+       DATEDIFF_BIG(MILLISECOND, j.due_at, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, j.enqueued_at, @now) AS age_ms,
+       j.kind, CASE WHEN DATALENGTH(j.payload) <= @max_payload_bytes THEN j.payload_utf16 END AS payload_utf16,
+       CASE WHEN DATALENGTH(j.payload) <= @max_payload_bytes THEN j.payload
+           ELSE CAST(DATALENGTH(j.payload) AS binary(8)) END AS payload, j.details
+FROM (SELECT n.job_id, n.group_key, ROW_NUMBER() OVER (PARTITION BY n.group_key ORDER BY n.job_id) AS place
+      FROM @jobs AS n) AS c
+INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
+    ON j.job_id = c.job_id
+WHERE j.state = 2 AND j.worker_id = @worker_id AND j.claimed_at = @now
+ORDER BY c.place, c.group_key
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
+SET @claimed = (SELECT COUNT(*) FROM @jobs);
+RETURN @claimed;
+GO

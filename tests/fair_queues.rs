@@ -1,0 +1,348 @@
+//! In a fair queue, groups share the workers by their weights, however many jobs wait in each.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use readpast::admin::{ClaimOrder, Delivery, JobChange, QueueOptions, Rate};
+use readpast::{BoxError, Context, Error, Handlers, Job, JobError, JobId, NewJob, OnDead, Worker};
+
+use crate::groups::enqueue;
+use crate::support::counted::drained;
+use crate::support::{Claimed, Fixture, WorkerSession};
+
+const NONE: [i64; 0] = [];
+
+async fn fair(test_name: &str) -> Fixture {
+    Fixture::with(test_name, QueueOptions::default().fair(true)).await
+}
+
+/// Enqueues so many jobs of a group.
+async fn flood(fixture: &Fixture, group: &str, count: usize) -> Vec<i64> {
+    enqueue(fixture, &vec![group; count]).await
+}
+
+fn ids(claimed: &[Claimed]) -> Vec<i64> {
+    claimed.iter().map(|job| job.job_id).collect()
+}
+
+/// How many of the jobs are of each group.
+fn by_group(claimed: &[Claimed]) -> BTreeMap<String, usize> {
+    let mut groups = BTreeMap::new();
+    for job in claimed {
+        *groups.entry(job.details["group_key"].as_str().unwrap_or("none").to_owned()).or_default() += 1;
+    }
+    groups
+}
+
+fn counts<const N: usize>(counts: [(&str, usize); N]) -> BTreeMap<String, usize> {
+    counts.into_iter().map(|(group, count)| (group.to_owned(), count)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_with_few_jobs_does_not_wait_behind_one_with_many() {
+    let fixture = fair("fair").await;
+    let many = flood(&fixture, "a", 100).await;
+    let few = flood(&fixture, "b", 6).await;
+    let mut worker = WorkerSession::register(&fixture).await;
+    let first = worker.claim(10).await;
+    assert_eq!(ids(&first), [&many[..5], &few[..5]].concat(), "in their order");
+    assert_eq!(by_group(&worker.claim(10).await), counts([("a", 9), ("b", 1)]), "what one leaves, the others get");
+    assert_eq!(ids(&worker.claim(50).await), many[14..64], "alone, it gets all");
+    flood(&fixture, "b", 1).await;
+    assert_eq!(by_group(&worker.claim(2).await), counts([("a", 1), ("b", 1)]), "and shares again");
+    fixture.remove().await;
+}
+
+/// Small claims of several workers go on where the one before has stopped.
+#[tokio::test(flavor = "multi_thread")]
+async fn rounds_go_on_from_claim_to_claim() {
+    let fixture = fair("fair_rounds").await;
+    for group in ["a", "b", "c", "d", "e"] {
+        flood(&fixture, group, 20).await;
+    }
+    let mut workers = [WorkerSession::register(&fixture).await, WorkerSession::register(&fixture).await];
+    let mut claimed = Vec::new();
+    for (turn, max) in [1, 2, 1, 3, 3, 1, 1, 2, 4, 7].into_iter().enumerate() {
+        claimed.extend(workers[turn % 2].claim(max).await);
+    }
+    assert_eq!(by_group(&claimed), counts([("a", 5), ("b", 5), ("c", 5), ("d", 5), ("e", 5)]));
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn weights_divide_the_claims_also_of_jobs_that_wait() {
+    let fixture = fair("fair_weights").await;
+    let admin = fixture.queue.admin();
+    for group in ["a", "b", "c"] {
+        flood(&fixture, group, 100).await;
+    }
+    admin.set_weight("b", 3).await.unwrap();
+    let mut worker = WorkerSession::register(&fixture).await;
+    assert_eq!(by_group(&worker.claim(50).await), counts([("a", 10), ("b", 30), ("c", 10)]));
+    // Claims that are smaller than a group's weight.
+    let mut claimed = Vec::new();
+    for _ in 0..10 {
+        claimed.extend(worker.claim(2).await);
+    }
+    assert_eq!(by_group(&claimed), counts([("a", 4), ("b", 12), ("c", 4)]));
+    admin.set_weight("b", 1).await.unwrap();
+    admin.set_weight("c", 2).await.unwrap();
+    assert_eq!(by_group(&worker.claim(40).await), counts([("a", 10), ("b", 10), ("c", 20)]));
+
+    let groups = admin.groups("").await.unwrap();
+    let shown: Vec<_> = groups.iter().map(|row| (row.group_key.as_str(), row.weight, row.in_turn, row.waiting)).collect();
+    assert_eq!(shown, [("a", 1, 0, 76), ("b", 1, 0, 48), ("c", 2, 0, 66)]);
+    assert_eq!(admin.groups("b").await.unwrap().len(), 1);
+    fixture.remove().await;
+}
+
+/// A claim never rounds a group with a small weight down to nothing, nor reads all groups.
+#[tokio::test(flavor = "multi_thread")]
+async fn more_groups_than_a_claim_takes_share_over_several_claims() {
+    let fixture = fair("fair_many").await;
+    let jobs: Vec<NewJob> = (0..900).map(|n| NewJob::text("x").group_key(format!("g{:03}", n % 300))).collect();
+    fixture.queue.enqueue_many(&jobs).await.unwrap();
+    let mut worker = WorkerSession::register(&fixture).await;
+    for round in 0..3 {
+        let mut claimed = Vec::new();
+        for _ in 0..6 {
+            claimed.extend(worker.claim(50).await);
+        }
+        let groups = by_group(&claimed);
+        assert_eq!((groups.len(), claimed.len()), (300, 300), "round {round}");
+    }
+    assert_eq!(ids(&worker.claim(50).await), NONE);
+    assert_eq!(fixture.session().await.number("SELECT COUNT(*) FROM [$(schema)].[groups]").await, 0);
+    fixture.remove().await;
+}
+
+/// Whatever brings a job back to its group: claims find it there, in its place.
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_that_come_back_wait_in_their_group_again() {
+    let fixture = fair("fair_back").await;
+    let admin = fixture.queue.admin();
+    let jobs = enqueue(&fixture, &["a", "a", "a", "a", "a", "a", "b"]).await;
+    let mut worker = WorkerSession::register(&fixture).await;
+    let claimed = worker.claim(7).await;
+    assert_eq!(claimed.len(), 7);
+    worker.release([&claimed[1], &claimed[0]]).await;
+    assert_eq!(ids(&worker.claim(1).await), jobs[..1]);
+    assert_eq!(ids(&worker.claim(7).await), jobs[1..2]);
+    worker.finish(&[claimed[2].retry(0, "again"), claimed[3].snooze(0, "later"), claimed[4].dead("no")]).await;
+    assert_eq!(fixture.job_counts().await.ready, 0, "they go ahead of nobody");
+    let again = worker.claim(7).await;
+    assert_eq!((ids(&again), again[0].attempt, again[1].attempt), (jobs[2..4].to_vec(), 2, 1));
+    worker.finish(&[again[0].retry(3_600_000, "much later")]).await;
+    assert_eq!(ids(&worker.claim(7).await), NONE);
+    admin.change(&JobChange::Promote, JobId(jobs[2])).await.unwrap();
+    admin.change(&JobChange::Requeue, JobId(jobs[4])).await.unwrap();
+    assert_eq!(ids(&worker.claim(7).await), [jobs[2], jobs[4]]);
+    worker.lose(&fixture).await;
+    let mut other = WorkerSession::register(&fixture).await;
+    assert_eq!(ids(&other.claim(7).await), jobs);
+    other.lose(&fixture).await;
+    fixture.remove().await;
+}
+
+/// A job that may have killed its workers goes to a worker that holds nothing else.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_must_run_alone_does() {
+    let fixture = Fixture::with("fair_alone", QueueOptions::default().fair(true).max_attempts(1)).await;
+    let jobs = enqueue(&fixture, &["a", "a", "b"]).await;
+    let mut worker = WorkerSession::register(&fixture).await;
+    assert_eq!(ids(&worker.claim(1).await), jobs[..1]);
+    worker.lose(&fixture).await;
+    let mut other = WorkerSession::register(&fixture).await;
+    assert_eq!(ids(&other.claim(10).await), jobs[1..]);
+    assert_eq!(ids(&other.claim(10).await), NONE);
+    let alone = other.claim_alone(10).await;
+    assert_eq!((ids(&alone), alone[0].attempt), (jobs[..1].to_vec(), 1));
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_without_a_group_go_first_and_parents_before_their_children() {
+    let fixture = fair("fair_without").await;
+    let parent = flood(&fixture, "a", 1).await[0];
+    let child = NewJob::text("x").group_key("a").after([JobId(parent)]).on_dead(OnDead::Run);
+    let child = fixture.queue.enqueue(&child).await.unwrap().job_id.0;
+    let second = flood(&fixture, "a", 1).await[0];
+    let plain = fixture.queue.enqueue(&NewJob::text("x")).await.unwrap().job_id.0;
+    let mut worker = WorkerSession::register(&fixture).await;
+    assert_eq!(ids(&worker.claim(1).await), [plain]);
+    let claimed = worker.claim(10).await;
+    assert_eq!(ids(&claimed), [parent, second]);
+    worker.finish(&[claimed[0].done()]).await;
+    assert_eq!(ids(&worker.claim(10).await), [child]);
+    fixture.remove().await;
+}
+
+/// Delayed and moved jobs join their group when they come; jobs of an open transaction when it commits.
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_join_their_group_when_they_come() {
+    let fixture = fair("fair_join").await;
+    let delayed = NewJob::text("x").group_key("a").delay(Duration::from_secs(3_600));
+    let delayed = fixture.queue.enqueue(&delayed).await.unwrap().job_id.0;
+    let mut worker = WorkerSession::register(&fixture).await;
+    assert_eq!(ids(&worker.claim(10).await), NONE);
+    fixture.sql("UPDATE [$(schema)].[jobs] SET due_at = SYSUTCDATETIME(); EXEC [$(schema)].[promote] @queue = N'work'").await;
+    assert_eq!(ids(&worker.claim(10).await), [delayed]);
+
+    let mut producer = fixture.session().await;
+    producer.client.begin_transaction().await.unwrap();
+    let call = "DECLARE @job_id bigint;
+                EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'x', @group_key = N'a', @job_id = @job_id OUTPUT;
+                SELECT @job_id";
+    let early = producer.number(call).await;
+    let late = flood(&fixture, "a", 1).await;
+    assert_eq!(ids(&worker.claim(10).await), late, "an uncommitted one is skipped");
+    let later = flood(&fixture, "a", 2).await;
+    assert_eq!(ids(&worker.claim(1).await), later[..1]);
+    producer.client.commit_transaction().await.unwrap();
+    fixture.sql("EXEC [$(schema)].[promote] @queue = N'work'").await;
+    assert_eq!(ids(&worker.claim(10).await), [early, later[1]]);
+
+    let other = fixture.queue.named("other").unwrap();
+    other.admin().create(QueueOptions::default()).await.unwrap();
+    other.enqueue(&NewJob::text("x").group_key("b")).await.unwrap();
+    let mut mover = WorkerSession::register_for(&fixture, "other").await;
+    let moved = mover.claim_one().await;
+    mover.move_jobs(&[(&moved, "work")], &[]).await;
+    assert_eq!(ids(&worker.claim(10).await), [moved.job_id]);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn locked_jobs_are_left_out_and_found_later() {
+    let fixture = fair("fair_locked").await;
+    let jobs = enqueue(&fixture, &["a", "a", "b", "b"]).await;
+    let mut holder = fixture.session().await;
+    holder.client.begin_transaction().await.unwrap();
+    holder.sql(&format!("UPDATE [$(schema)].[jobs] SET error = N'x' WHERE job_id IN ({}, {}, {})", jobs[0], jobs[2], jobs[3])).await;
+    let mut worker = WorkerSession::register(&fixture).await;
+    assert_eq!(ids(&worker.claim(10).await), jobs[1..2]);
+    assert_eq!(ids(&worker.claim(10).await), NONE);
+    holder.client.rollback_transaction().await.unwrap();
+    assert_eq!(ids(&worker.claim(10).await), [jobs[0], jobs[2], jobs[3]]);
+
+    // An operator's open transaction keeps claims of groups waiting, and these give up.
+    let jobs = flood(&fixture, "a", 2).await;
+    holder.client.begin_transaction().await.unwrap();
+    let cancel = format!(
+        "DECLARE @jobs [$(schema)].[id_list]; INSERT @jobs (job_id) VALUES ({});
+         EXEC [$(schema)].[cancel] @queue = N'work', @jobs = @jobs",
+        jobs[0]
+    );
+    holder.sql(&cancel).await;
+    assert_eq!(ids(&worker.claim(10).await), NONE);
+    holder.client.rollback_transaction().await.unwrap();
+    assert_eq!(ids(&worker.claim(10).await), jobs);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_waits_is_told_and_an_autoscaler_counts() {
+    let fixture = fair("fair_look").await;
+    let mut session = fixture.session().await;
+    let look = "EXEC [$(schema)].[await_jobs] @queue = N'work', @least_ms = 10, @most_ms = 10, @wait_ms = 100";
+    assert_eq!(session.number(look).await, 0);
+    flood(&fixture, "a", 120).await;
+    assert_eq!(session.number(look).await, 1);
+    let backlog = "EXEC [$(schema)].[backlog] @queue = N'work', @threads = 1, @target_s = 60";
+    assert_eq!(session.number(backlog).await, 2, "a second each");
+    assert_eq!(session.number(&format!("{backlog}, @most = 60")).await, 1, "not more than @most are counted");
+    let mut worker = WorkerSession::register(&fixture).await;
+    let mut left = 120;
+    while left > 0 {
+        left -= worker.claim(40).await.len();
+    }
+    assert_eq!(session.number(look).await, 0);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_combined_is_refused() {
+    let fixture = Fixture::new("fair_refused").await;
+    let admin = fixture.queue.admin();
+    let fair = || QueueOptions::default().fair(true);
+    let minute = Duration::from_secs(60);
+    for options in [
+        fair().claim_order(ClaimOrder::Lifo),
+        fair().delivery(Delivery::AtMostOnce),
+        fair().max_running(3),
+        fair().rate(Rate::new(3, minute)),
+        fair().age_after(minute),
+        fair().halt_groups(true),
+        fair().group_limit(2),
+    ] {
+        let refused = admin.create(options.clone()).await;
+        assert!(matches!(&refused, Err(Error::Refused { message, .. }) if message.contains("a fair queue")), "{refused:?}");
+    }
+    admin.create(fair()).await.unwrap();
+    let limited = admin.create(QueueOptions::default().max_running(3)).await;
+    assert!(matches!(limited, Err(Error::Refused { .. })));
+    assert!(admin.stats(None).await.unwrap().fair);
+    for (group, weight, named) in [("", 2, "group_key"), ("a\u{1}", 2, "group_key"), ("a", 0, "weight"), ("a", 1_001, "weight")] {
+        let refused = admin.set_weight(group, weight).await;
+        assert!(matches!(&refused, Err(Error::Refused { message, .. }) if message.contains(named)), "{refused:?}");
+    }
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_that_becomes_fair_or_no_longer_is_loses_no_job() {
+    let fixture = Fixture::new("fair_changed").await;
+    let admin = fixture.queue.admin();
+    let jobs = enqueue(&fixture, &["a", "a", "a", "a", "b", "b"]).await;
+    let mut worker = WorkerSession::register(&fixture).await;
+    let first = worker.claim(10).await;
+    assert_eq!(ids(&first), [jobs[0], jobs[4]], "a turn each");
+    admin.create(QueueOptions::default().fair(true)).await.unwrap();
+    let second = worker.claim(2).await;
+    assert_eq!(ids(&second), [jobs[1], jobs[5]]);
+    worker.finish(&first.iter().chain(&second).map(Claimed::done).collect::<Vec<_>>()).await;
+
+    admin.create(QueueOptions::default().fair(false)).await.unwrap();
+    // As it comes within a minute.
+    fixture.sql("UPDATE [$(schema)].[duties] SET looked_at = '20000101'; EXEC [$(schema)].[promote] @queue = N'work'").await;
+    let third = worker.claim(10).await;
+    assert_eq!(ids(&third), jobs[2..3], "one turn at a time");
+    worker.finish(&[third[0].done()]).await;
+    assert_eq!(ids(&worker.claim(10).await), jobs[3..4]);
+    fixture.remove().await;
+}
+
+/// A worker, with failures: each job is done once, in the shares of the groups, and the drain ends.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_drains_a_fair_queue() {
+    let fixture = fair("fair_drain").await;
+    fixture.queue.admin().set_weight("heavy", 4).await.unwrap();
+    let jobs: Vec<NewJob> = (0..400)
+        .map(|n| NewJob::text("x").group_key(if n < 200 { "many".to_owned() } else { format!("few {}", n % 20) }))
+        .chain((0..40).map(|_| NewJob::text("x").group_key("heavy")))
+        .collect();
+    let ids: Vec<JobId> = fixture.queue.enqueue_many(&jobs).await.unwrap().iter().map(|job| job.job_id).collect();
+    let (runs, order) = (Arc::new(Mutex::new(HashMap::<JobId, u32>::new())), Arc::new(Mutex::new(Vec::new())));
+    let (counted, started, failures) = (runs.clone(), order.clone(), AtomicU32::new(0));
+    let handlers = Handlers::any(move |job: &Job, _: &Context| -> Result<(), BoxError> {
+        if job.attempt() == 1 && failures.fetch_add(1, Ordering::Relaxed) % 7 == 0 {
+            return Err(JobError::retry_in(Duration::ZERO, "sometimes").into());
+        }
+        *counted.lock().entry(job.id()).or_default() += 1;
+        started.lock().push(job.id());
+        Ok(())
+    });
+    drained(Worker::builder(&fixture.queue, handlers).start().await.unwrap()).await;
+    let runs = runs.lock();
+    assert!(ids.iter().all(|id| runs.get(id) == Some(&1)), "each once");
+    assert_eq!(runs.len(), 440);
+    // Of the first half, the group with many jobs has had no more than its share of the rounds.
+    let many = order.lock()[..220].iter().filter(|id| ids[..200].contains(id)).count();
+    assert!(many < 60, "{many}");
+    let stats = fixture.queue.admin().stats(None).await.unwrap();
+    assert_eq!((stats.unfinished(), stats.dead), (0, 0));
+    fixture.remove().await;
+}
