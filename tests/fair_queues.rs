@@ -93,7 +93,8 @@ async fn weights_divide_the_claims_also_of_jobs_that_wait() {
     assert_eq!(by_group(&worker.claim(40).await), counts([("a", 10), ("b", 10), ("c", 20)]));
 
     let groups = admin.groups("").await.unwrap();
-    let shown: Vec<_> = groups.iter().map(|row| (row.group_key.as_str(), row.weight, row.in_turn, row.waiting)).collect();
+    let shown: Vec<_> =
+        groups.iter().map(|row| (row.group_key.as_str(), row.weight, row.in_turn, row.waiting)).collect();
     assert_eq!(shown, [("a", 1, 0, 76), ("b", 1, 0, 48), ("c", 2, 0, 66)]);
     assert_eq!(admin.groups("b").await.unwrap().len(), 1);
     fixture.remove().await;
@@ -188,7 +189,9 @@ async fn jobs_join_their_group_when_they_come() {
     let delayed = fixture.queue.enqueue(&delayed).await.unwrap().job_id.0;
     let mut worker = WorkerSession::register(&fixture).await;
     assert_eq!(ids(&worker.claim(10).await), NONE);
-    fixture.sql("UPDATE [$(schema)].[jobs] SET due_at = SYSUTCDATETIME(); EXEC [$(schema)].[promote] @queue = N'work'").await;
+    fixture
+        .sql("UPDATE [$(schema)].[jobs] SET due_at = SYSUTCDATETIME(); EXEC [$(schema)].[promote] @queue = N'work'")
+        .await;
     assert_eq!(ids(&worker.claim(10).await), [delayed]);
 
     let mut producer = fixture.session().await;
@@ -221,7 +224,12 @@ async fn locked_jobs_are_left_out_and_found_later() {
     let jobs = enqueue(&fixture, &["a", "a", "b", "b"]).await;
     let mut holder = fixture.session().await;
     holder.client.begin_transaction().await.unwrap();
-    holder.sql(&format!("UPDATE [$(schema)].[jobs] SET error = N'x' WHERE job_id IN ({}, {}, {})", jobs[0], jobs[2], jobs[3])).await;
+    holder
+        .sql(&format!(
+            "UPDATE [$(schema)].[jobs] SET error = N'x' WHERE job_id IN ({}, {}, {})",
+            jobs[0], jobs[2], jobs[3]
+        ))
+        .await;
     let mut worker = WorkerSession::register(&fixture).await;
     assert_eq!(ids(&worker.claim(10).await), jobs[1..2]);
     assert_eq!(ids(&worker.claim(10).await), NONE);
@@ -279,13 +287,18 @@ async fn what_cannot_be_combined_is_refused() {
         fair().group_limit(2),
     ] {
         let refused = admin.create(options.clone()).await;
-        assert!(matches!(&refused, Err(Error::Refused { message, .. }) if message.contains("a fair queue")), "{refused:?}");
+        assert!(
+            matches!(&refused, Err(Error::Refused { message, .. }) if message.contains("a fair queue")),
+            "{refused:?}"
+        );
     }
     admin.create(fair()).await.unwrap();
     let limited = admin.create(QueueOptions::default().max_running(3)).await;
     assert!(matches!(limited, Err(Error::Refused { .. })));
     assert!(admin.stats(None).await.unwrap().fair);
-    for (group, weight, named) in [("", 2, "group_key"), ("a\u{1}", 2, "group_key"), ("a", 0, "weight"), ("a", 1_001, "weight")] {
+    for (group, weight, named) in
+        [("", 2, "group_key"), ("a\u{1}", 2, "group_key"), ("a", 0, "weight"), ("a", 1_001, "weight")]
+    {
         let refused = admin.set_weight(group, weight).await;
         assert!(matches!(&refused, Err(Error::Refused { message, .. }) if message.contains(named)), "{refused:?}");
     }
@@ -307,7 +320,9 @@ async fn a_queue_that_becomes_fair_or_no_longer_is_loses_no_job() {
 
     admin.create(QueueOptions::default().fair(false)).await.unwrap();
     // As it comes within a minute.
-    fixture.sql("UPDATE [$(schema)].[duties] SET looked_at = '20000101'; EXEC [$(schema)].[promote] @queue = N'work'").await;
+    fixture
+        .sql("UPDATE [$(schema)].[duties] SET looked_at = '20000101'; EXEC [$(schema)].[promote] @queue = N'work'")
+        .await;
     let third = worker.claim(10).await;
     assert_eq!(ids(&third), jobs[2..3], "one turn at a time");
     worker.finish(&[third[0].done()]).await;

@@ -103,7 +103,7 @@ const BATCH_CALLS: [(&str, &str); 12] = [
 
 /// What an operator may leave open in a transaction: each procedure that the role may run and that changes anything, on
 /// jobs -2 and -5 and on a schedule, with whether it refuses to be part of one.
-const OPERATOR_CALLS: [(&str, &str, bool); 23] = [
+const OPERATOR_CALLS: [(&str, &str, bool); 24] = [
     ("create_queue", "EXEC [$(schema)].[create_queue] @queue = N'work', @max_attempts = 7", true),
     ("delete_queue", "EXEC [$(schema)].[delete_queue] @queue = N'work', @with_jobs = 1", true),
     ("pause", "EXEC [$(schema)].[pause] @queue = N'work'", true),
@@ -129,6 +129,7 @@ const OPERATOR_CALLS: [(&str, &str, bool); 23] = [
          EXEC [$(schema)].[set_priority] @queue = N'work', @jobs = @jobs, @priority = 7",
         false,
     ),
+    ("set_weight", "EXEC [$(schema)].[set_weight] @queue = N'work', @group_key = N'a', @weight = 3", false),
     ("purge", "EXEC [$(schema)].[purge] @queue = N'work', @state = 'dead'", false),
     ("create_batch", "EXEC [$(schema)].[create_batch] @queue = N'work', @text = N'x'", false),
     ("seal_batch", "EXEC [$(schema)].[seal_batch] @batch_id = 1", false),
@@ -435,6 +436,7 @@ fn each_procedure_by_which_an_operator_changes_something_is_tried_in_an_open_tra
         "list_audit",
         "list_history",
         "list_kinds",
+        "list_groups",
         "backlog",
         "unfinished",
         "outcomes",

@@ -6,7 +6,9 @@ use std::time::Duration;
 use crate::error::Error;
 use crate::id::BatchId;
 use crate::job::BatchRow;
-use crate::procedures::operator::{Deleted, GroupRow, HistoryRow, KindRow, OPERATOR_BATCH, QueueOptions, QueueStats, WorkerRow};
+use crate::procedures::operator::{
+    Deleted, GroupRow, HistoryRow, KindRow, OPERATOR_BATCH, QueueOptions, QueueStats, WorkerRow,
+};
 
 impl Admin<'_> {
     /// Creates the queue, or changes its settings if it exists. Returns whether it is new.

@@ -187,7 +187,8 @@ impl QueueCommand {
             QueueCommand::Weight { name, group, weight } => {
                 let queue = common.queue(&name).await?;
                 let what = json!({ "group_key": group, "weight": weight });
-                noted(&queue, note("set_weight").what(what), queue.admin().set_weight(&group, weight), |()| None).await?;
+                noted(&queue, note("set_weight").what(what), queue.admin().set_weight(&group, weight), |()| None)
+                    .await?;
                 let words = || format!("{group} has the weight {weight} in {name}");
                 output.one(&json!({"queue": name, "group_key": group, "weight": weight}), words)?;
                 Ok(Exit::Ok)
@@ -314,12 +315,7 @@ async fn groups(queue: &Queue, output: Output) -> Result<Exit> {
     }
     let columns = ["group", "weight", "in turn", "waiting"];
     output.many(&groups, "no jobs wait in groups, and no group has a weight", &columns, &[], |group| {
-        vec![
-            group.group_key.clone(),
-            group.weight.to_string(),
-            group.in_turn.to_string(),
-            texts::number(group.waiting),
-        ]
+        vec![group.group_key.clone(), group.weight.to_string(), group.in_turn.to_string(), texts::number(group.waiting)]
     })?;
     Ok(Exit::Ok)
 }
