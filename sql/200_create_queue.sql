@@ -136,11 +136,20 @@ IF COALESCE(@age_after_ms, @old_age) > 0
         N'a queue with age_after_ms cannot have claim_order lifo, delivery at_most_once, max_running or rate_jobs', 1;
 
 IF COALESCE(@fair, @old_fair) = 1
-    AND (COALESCE(@claim_order, @old_order) = 'lifo' OR COALESCE(@delivery, @old_delivery) = 'at_most_once'
-         OR COALESCE(@max_running, @old_running) > 0 OR COALESCE(@rate_jobs, @old_rate) > 0
-         OR COALESCE(@age_after_ms, @old_age) > 0 OR COALESCE(@group_limit, @old_limit) > 1
-         OR COALESCE(@halt_groups, @old_halts) = 1)
-    THROW 58003, N'a fair queue cannot have claim_order lifo, delivery at_most_once, max_running, rate_jobs, age_after_ms, halt_groups or a group_limit above 1', 1;
+BEGIN
+    SET @message = CASE WHEN COALESCE(@claim_order, @old_order) = 'lifo' THEN N'claim_order lifo'
+        WHEN COALESCE(@delivery, @old_delivery) = 'at_most_once' THEN N'delivery at_most_once'
+        WHEN COALESCE(@max_running, @old_running) > 0 THEN N'max_running'
+        WHEN COALESCE(@rate_jobs, @old_rate) > 0 THEN N'rate_jobs'
+        WHEN COALESCE(@age_after_ms, @old_age) > 0 THEN N'age_after_ms'
+        WHEN COALESCE(@halt_groups, @old_halts) = 1 THEN N'halt_groups'
+        WHEN COALESCE(@group_limit, @old_limit) > 1 THEN N'a group_limit above 1' END;
+    IF @message IS NOT NULL
+    BEGIN
+        SET @message = CONCAT(N'a fair queue cannot have ', @message);
+        THROW 58003, @message, 1;
+    END;
+END;
 
 IF @queue_id IS NULL
 BEGIN
@@ -202,6 +211,15 @@ COMMIT TRANSACTION;
 -- are not reset (in a caller's transaction), the next sweep finds such jobs.
 IF @old_order <> @claim_order AND 'lifo' IN (@old_order, @claim_order)
     EXEC [$(schema)].[lower_marks] @queue_id, 0;
+
+-- Groups whose jobs have waited for their share get turns.
+IF @old_fair = 1 AND @fair = 0
+BEGIN
+    INSERT [$(schema)].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended, job_id)
+    SELECT @queue_id, group_key, 0, from_id FROM [$(schema)].[groups] WITH (NOLOCK)
+    WHERE queue_id = @queue_id AND in_turn = 0;
+    EXEC [$(schema)].[advance_groups] @queue_id;
+END;
 
 SELECT @queue_id AS queue_id, @created AS created;
 GO

@@ -8,7 +8,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[note_ends]
     @members  [$(schema)].[member_list] READONLY
 AS
 SET NOCOUNT, XACT_ABORT ON;
-DECLARE @batch_id bigint, @halts bit = 0;
+DECLARE @batch_id bigint, @halts bit = 0, @is_fair bit = 0;
 DECLARE @ended TABLE (batch_id bigint NOT NULL PRIMARY KEY CLUSTERED, done int NOT NULL, dead int NOT NULL,
     cancelled int NOT NULL);
 DECLARE @complete TABLE (batch_id bigint NOT NULL PRIMARY KEY CLUSTERED, is_complete bit NOT NULL);
@@ -51,12 +51,16 @@ IF @halts = 1
     INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = m.job_id
     WHERE m.group_key IS NOT NULL AND m.in_turn = 1 AND m.state = 4
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
+IF EXISTS (SELECT 1 FROM @members WHERE group_key IS NOT NULL AND in_turn IS NULL AND state = 5)
+    SET @is_fair = ISNULL((SELECT fair FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_pk (queue_id)))
+        WHERE queue_id = @queue_id), 0);
 INSERT [$(schema)].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended, job_id)
-SELECT @queue_id, m.group_key, COUNT(m.in_turn),
+SELECT @queue_id, m.group_key, SUM(CASE WHEN m.in_turn IS NULL THEN 0 ELSE 1 END),
     NULLIF(MIN(CASE WHEN m.state = 6 THEN m.job_id ELSE 9223372036854775807 END), 9223372036854775807)
 FROM @members AS m
 WHERE m.group_key IS NOT NULL
     AND (m.in_turn = 0 OR m.in_turn = 1 AND m.state >= 3 AND (m.state <> 4 OR @halts = 0)
-         OR m.in_turn IS NULL AND m.state = 6)  -- of a fair queue
+         -- of a fair queue; ended ones may have been the last that waited in their group
+         OR m.in_turn IS NULL AND (m.state = 6 OR m.state = 5 AND @is_fair = 1))
 GROUP BY m.group_key;
 GO

@@ -10,7 +10,9 @@
 -- because its caller's work is committed. promote passes @error on to the worker.
 CREATE OR ALTER PROCEDURE [$(schema)].[advance_groups]
     @queue_id int,
-    @wait_ms  int            = 200,  -- how long to wait for the application lock
+    -- how long to wait for the application lock; NULL: a fifth of a second, or not at all in a fair queue, whose claims
+    -- do this first
+    @wait_ms  int            = NULL,
     @error    nvarchar(2048) = NULL OUTPUT
 AS
 SET NOCOUNT ON;
@@ -49,6 +51,8 @@ BEGIN TRY
         IF NOT EXISTS (SELECT 1 FROM [$(schema)].[group_events] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
                        WHERE queue_id = @queue_id AND event_id >= @events_from)
             BREAK;
+        IF @wait_ms IS NULL
+            SET @wait_ms = ISNULL((SELECT CASE fair WHEN 1 THEN 0 END FROM [$(schema)].[queues] WHERE queue_id = @queue_id), 200);
         BEGIN TRANSACTION;
         EXEC [$(schema)].[lock_groups] @queue_id, @wait_ms, @granted OUTPUT;
         -- No turns in a fair queue: the rows of groups tell claim_fair which groups have waiting jobs.

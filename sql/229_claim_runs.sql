@@ -65,7 +65,7 @@ BEGIN
         BEGIN TRANSACTION;
         WITH next_jobs AS
         (
-            SELECT TOP (@step) job_id, state, fence, attempt, worker_id, claimed_at, group_key, payload
+            SELECT TOP (@step) job_id, state, fence, attempt, worker_id, claimed_at, group_key, in_turn, payload
             FROM [$(schema)].[jobs] WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
             WHERE queue_id = @queue_id AND state = 0 AND alone = 0 AND priority = @priority AND job_id >= @from_id
             ORDER BY job_id
@@ -73,7 +73,7 @@ BEGIN
         UPDATE next_jobs
         SET state = 2, fence = fence % 2147483647 + 1, attempt = attempt + 1, worker_id = @worker_id, claimed_at = @now
         OUTPUT inserted.job_id,
-            CASE WHEN inserted.attempt = 1 AND DATALENGTH(inserted.payload) <= @max_payload_bytes
+            CASE WHEN inserted.attempt = 1 AND inserted.in_turn = 1 AND DATALENGTH(inserted.payload) <= @max_payload_bytes
                 THEN inserted.group_key END
         INTO @ready (job_id, group_key)
         OPTION (MAXDOP 1, KEEPFIXED PLAN);

@@ -9,7 +9,8 @@
 -- payload_utf16 is NULL, and payload is the length as eight bytes, the highest first. The job is claimed anyway.
 -- Release it and the jobs behind it, and claim again with a higher limit. Return status, a sum of bits: 1 if a job is
 -- waiting that must run alone (see reap); 2 if max_running kept jobs back, 4 if the rate did (claim_limited); 8 if
--- the rows are in order (claim_aged). With
+-- the rows are in order (claim_aged); 16 if the jobs of groups have no turns (claim_fair), and come in order behind the
+-- others. With
 -- @alone = 1, a job that must run alone is claimed first, and no other job with it. With delivery at_most_once, the
 -- claim deletes the rows: fence is 0, and there is nothing to finish. A job with a withheld payload is then not
 -- deleted, and neither are the jobs behind it. If it is the first job, its row is returned without a claim.
@@ -62,6 +63,8 @@ SELECT @queue_id = queue_id, @is_lifo = CASE claim_order WHEN 'lifo' THEN 1 ELSE
 FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
+IF @is_fair = 1 AND @@TRANCOUNT > 0
+    THROW 58003, N'claim of a fair queue would keep all other claims waiting inside a transaction; COMMIT or ROLLBACK it first', 1;
 IF @max IS NULL OR @max < 1 OR @max > 1000
     EXEC [$(schema)].[refuse] N'max', @max, N'1 to 1000';
 IF @at_once IS NULL OR @at_once < 1
@@ -233,10 +236,8 @@ END;
 -- adopt: claim_rows
 IF @is_fair = 1
 BEGIN
-    EXEC @claimed = [$(schema)].[claim_fair] @queue_id, @worker_id, @room, @max_attempts, @max_payload_bytes;
-    IF @claimed > 0
-        SET @lowered = NULL;  -- the worker then reports nothing of these jobs, which were not among the ready ones
-    RETURN 8 + @alone_waits;
+    EXEC [$(schema)].[claim_fair] @queue_id, @worker_id, @room, @max_attempts, @max_payload_bytes;
+    RETURN 16 + @alone_waits;
 END;
 RETURN @alone_waits;
 GO

@@ -18,16 +18,24 @@ FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_
 WHERE queue_id = @queue_id AND state = 0 AND alone = 1
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
+-- A claim handles events first. Of groups whose jobs are locked, or gone, only a thousand are looked at.
+IF @is_fair = 1 AND @found = 0
+    SELECT TOP (1) @found = 1 FROM [$(schema)].[group_events] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
+    WHERE queue_id = @queue_id AND event_id >= ISNULL((SELECT events_from FROM [$(schema)].[duties] WITH (NOLOCK)
+        WHERE queue_id = @queue_id), 0)
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
 IF @is_fair = 1 AND @found = 0
     SELECT TOP (1) @found = 1
-    FROM [$(schema)].[groups] AS g WITH (NOLOCK)
+    FROM (SELECT TOP (1000) group_key, from_id
+          FROM [$(schema)].[groups] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
+          WHERE queue_id = @queue_id AND from_id < 9223372036854775807
+          ORDER BY group_key) AS g
     CROSS APPLY (SELECT TOP (1) j.job_id
                  FROM [$(schema)].[jobs] AS j
                      WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_waiting (queue_id, group_key, job_id)))
                  WHERE j.queue_id = @queue_id AND j.group_key = g.group_key AND j.state = 6
                      AND ISNULL(j.held, 0) = 0 AND j.job_id >= g.from_id
                  ORDER BY j.job_id) AS w
-    WHERE g.queue_id = @queue_id AND g.from_id < 9223372036854775807
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
 -- adopt: look_for_rows

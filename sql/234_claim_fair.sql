@@ -1,6 +1,6 @@
--- For claims of a fair queue: claims up to @max jobs that wait in groups, so that each group gets as many of them as any
--- other, or in proportion to its weight (group_weights). Result: as claim, with the rows in order. Return status: how
--- many jobs were claimed.
+-- For claims of a fair queue: claims up to @max jobs that wait in groups, so that each group with waiting jobs gets as
+-- many as any other, or in proportion to its weight (group_weights). Result: as claim with runs (head_id is NULL), with
+-- the rows in order.
 --
 -- Groups with waiting jobs take part in rounds, in the order of their keys. In a round, a group gets as many jobs as its
 -- weight says, in the order of their ids, and nothing if it has none: the others then come round sooner. group_rounds
@@ -9,7 +9,8 @@
 -- because all jobs count the same: Shreedhar and Varghese, "Efficient Fair Queuing Using Deficit Round Robin", 1995.)
 --
 -- Only one session of a queue at a time claims here: it shares the application lock of advance_groups, which adds groups
--- with new jobs. After half a second of waiting, the call claims nothing. Jobs that others have locked are skipped.
+-- with new jobs. After half a second of waiting, the call claims nothing. Jobs that others have locked are skipped. The
+-- call goes through at most 20,000 groups, and the next one goes on.
 CREATE OR ALTER PROCEDURE [$(schema)].[claim_fair]
     @queue_id     int,
     @worker_id    uniqueidentifier,
@@ -18,54 +19,71 @@ CREATE OR ALTER PROCEDURE [$(schema)].[claim_fair]
     @max_payload_bytes bigint
 AS
 SET NOCOUNT, XACT_ABORT ON;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @room int = @max, @claimed int, @granted bit = 0, @rounds int = 0,
-    @from_key nvarchar(128) = N'', @taken int = 0, @read int, @found int, @last_key nvarchar(128), @is_idle bit = 0;
--- Groups in the order of the round. quota: how many jobs the group may still get.
+DECLARE @now datetime2(3), @room int = @max, @width int = @max, @granted bit = 0, @any bit = 0, @rounds int = 1,
+    @from_key nvarchar(128) = N'', @taken int = 0, @read int, @found int, @claimed int, @last_key nvarchar(128),
+    @is_idle bit = 0, @is_over bit = 0, @steps int = 0;
+-- Groups in the order of the round. quota: how many jobs the group may still get. before: how many those before it may.
 DECLARE @keys TABLE (group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL PRIMARY KEY CLUSTERED,
-    quota int NOT NULL, from_id bigint NULL);
+    quota int NOT NULL, before int NOT NULL, from_id bigint NULL);
 DECLARE @next TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED,
     group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL);
 DECLARE @jobs TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED,
     group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL);
+DECLARE @places TABLE (place int NOT NULL IDENTITY (1, 1) PRIMARY KEY CLUSTERED, job_id bigint NOT NULL);
 
+-- Claims would otherwise keep advance_groups waiting, and never see a new group.
+EXEC [$(schema)].[advance_groups] @queue_id, 500;
 -- Without groups, the claim need not wait for the lock.
-IF NOT EXISTS (SELECT 1 FROM [$(schema)].[groups] WITH (NOLOCK)
-               WHERE queue_id = @queue_id AND from_id < 9223372036854775807)
-    RETURN 0;
+SELECT TOP (1) @any = 1
+FROM [$(schema)].[groups] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
+WHERE queue_id = @queue_id AND from_id < 9223372036854775807
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
+IF @any = 0
+    RETURN;
 
 BEGIN TRANSACTION;
 EXEC [$(schema)].[lock_groups] @queue_id, 500, @granted OUTPUT;
+SET @now = SYSUTCDATETIME();
 IF @granted = 1
 BEGIN
     SELECT @from_key = group_key, @taken = taken FROM [$(schema)].[group_rounds] WHERE queue_id = @queue_id;
-    SET @rounds = (SELECT @max / SUM(k.weight)
-                   FROM (SELECT TOP (@max) ISNULL(w.weight, 1) AS weight
-                         FROM [$(schema)].[groups] AS g
-                         LEFT LOOP JOIN [$(schema)].[group_weights] AS w
-                             WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (group_weights_pk (queue_id, group_key)))
-                             ON w.queue_id = @queue_id AND w.group_key = g.group_key
-                         WHERE g.queue_id = @queue_id AND g.from_id < 9223372036854775807
-                         ORDER BY g.group_key) AS k);
-    SET @rounds = CASE WHEN @rounds > 1 THEN @rounds ELSE 1 END;
+    IF @from_key = N'' AND @taken = 0
+        SET @is_idle = 1;
+    SELECT @rounds = CASE WHEN SUM(k.weight) < @max THEN @max / SUM(k.weight) ELSE 1 END
+    FROM (SELECT TOP (@max) ISNULL(w.weight, 1) AS weight
+          FROM [$(schema)].[groups] AS g WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
+          LEFT LOOP JOIN [$(schema)].[group_weights] AS w
+              WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (group_weights_pk (queue_id, group_key)))
+              ON w.queue_id = @queue_id AND w.group_key = g.group_key
+          WHERE g.queue_id = @queue_id AND g.from_id < 9223372036854775807
+          ORDER BY g.group_key) AS k
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
 END;
-WHILE @granted = 1 AND @room > 0
+WHILE @granted = 1 AND @room > 0 AND @is_over = 0 AND @steps < 20
 BEGIN
-    INSERT @keys (group_key, quota, from_id)
-    SELECT TOP (@room) g.group_key,
-        ISNULL(w.weight, 1) * @rounds - CASE WHEN g.group_key = @from_key THEN @taken ELSE 0 END, g.from_id
-    FROM [$(schema)].[groups] AS g
-    LEFT LOOP JOIN [$(schema)].[group_weights] AS w WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (group_weights_pk (queue_id, group_key)))
-        ON w.queue_id = @queue_id AND w.group_key = g.group_key
-    WHERE g.queue_id = @queue_id AND g.group_key >= @from_key AND g.from_id < 9223372036854775807
-        AND (g.group_key > @from_key OR ISNULL(w.weight, 1) * @rounds > @taken)
-    ORDER BY g.group_key
+    -- UPDLOCK and READPAST, because a claim of runs may still be under way after the queue has become fair.
+    INSERT @keys (group_key, quota, before, from_id)
+    SELECT k.group_key, k.quota, SUM(k.quota) OVER (ORDER BY k.group_key) - k.quota, k.from_id
+    FROM (SELECT TOP (@width) g.group_key, g.from_id,
+              ISNULL(w.weight, 1) * @rounds - CASE WHEN g.group_key = @from_key THEN @taken ELSE 0 END AS quota
+          FROM [$(schema)].[groups] AS g WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK)
+          LEFT LOOP JOIN [$(schema)].[group_weights] AS w
+              WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (group_weights_pk (queue_id, group_key)))
+              ON w.queue_id = @queue_id AND w.group_key = g.group_key
+          WHERE g.queue_id = @queue_id AND g.group_key >= @from_key AND g.from_id < 9223372036854775807
+              AND (g.group_key > @from_key OR ISNULL(w.weight, 1) * @rounds > @taken)
+          ORDER BY g.group_key) AS k
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
     SET @read = @@ROWCOUNT;
+    -- After the first step, most groups have no job that can be claimed, so more of them are read.
+    DELETE @keys WHERE before >= @width;
+    IF @@ROWCOUNT > 0
+        SET @read = @width;
 
     INSERT @next (job_id, group_key)
     SELECT TOP (@room) w.job_id, k.group_key
     FROM @keys AS k
-    CROSS APPLY (SELECT TOP (k.quota) j.job_id
+    CROSS APPLY (SELECT TOP (CASE WHEN k.quota < @room THEN k.quota ELSE @room END) j.job_id
                  FROM [$(schema)].[jobs] AS j
                      WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_waiting (queue_id, group_key, job_id)))
                  WHERE j.queue_id = @queue_id AND j.group_key = k.group_key AND j.state = 6
@@ -74,27 +92,6 @@ BEGIN
     ORDER BY k.group_key, w.job_id
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
     SET @found = @@ROWCOUNT;
-
-    -- Where the round goes on: within the last group that got jobs, behind the groups read, or at its beginning.
-    IF @found = @room
-    BEGIN
-        SET @last_key = (SELECT MAX(n.group_key) FROM @next AS n);
-        SET @taken = (SELECT COUNT(*) FROM @next AS n WHERE n.group_key = @last_key)
-            + CASE WHEN @last_key = @from_key THEN @taken ELSE 0 END;
-        SELECT @from_key = @last_key, @is_idle = 0;
-        DELETE @keys WHERE group_key > @last_key;
-    END;
-    ELSE
-    BEGIN
-        IF @found > 0
-            SET @is_idle = 0;
-        IF @read = @room
-            SELECT @from_key = MAX(k.group_key), @taken = 2147483647 FROM @keys AS k;
-        ELSE IF @is_idle = 1
-            SET @room = 0;
-        ELSE
-            SELECT @from_key = N'', @taken = 0, @is_idle = 1;
-    END;
 
     -- A job that must run alone becomes ready instead, for an idle worker.
     UPDATE j
@@ -110,8 +107,29 @@ BEGIN
         ON j.job_id = n.job_id
     WHERE j.queue_id = @queue_id AND j.state = 6 AND ISNULL(j.held, 0) = 0
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
-    IF @room > 0
-        SET @room = @max - (SELECT COUNT(*) FROM @jobs);
+    SET @claimed = @@ROWCOUNT;
+    IF @claimed > 0
+        SET @is_idle = 0;
+
+    -- Where the round goes on: within the last group that got jobs, behind the groups read, or at its beginning. It is
+    -- over when a whole round has brought nothing.
+    IF @found = @room
+    BEGIN
+        SET @last_key = (SELECT MAX(n.group_key) FROM @next AS n);
+        SET @taken = (SELECT COUNT(*) FROM @next AS n WHERE n.group_key = @last_key)
+            -- BIN2, because two variables would be compared in the database's collation.
+            + CASE WHEN @last_key COLLATE Latin1_General_100_BIN2 = @from_key COLLATE Latin1_General_100_BIN2 THEN @taken
+                ELSE 0 END;
+        SET @from_key = @last_key;
+        DELETE @keys WHERE group_key > @last_key;
+    END;
+    ELSE IF @read = @width
+        SELECT @from_key = MAX(k.group_key), @taken = 2147483647 FROM @keys AS k;
+    ELSE IF @is_idle = 1
+        SELECT @from_key = N'', @taken = 0, @is_over = 1;
+    ELSE
+        SELECT @from_key = N'', @taken = 0, @is_idle = 1;
+    SELECT @room = @room - @claimed, @width = 1000;
 
     -- Where the next search in each group starts. NOLOCK, so that it does not start beyond a locked or uncommitted job.
     UPDATE k
@@ -137,6 +155,7 @@ BEGIN
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
     DELETE @keys;
     DELETE @next;
+    SET @steps = @steps + 1;
 END;
 IF @granted = 1
 BEGIN
@@ -149,18 +168,24 @@ END;
 COMMIT TRANSACTION;
 
 -- One job of each group after the other.
+INSERT @places (job_id)
+SELECT n.job_id
+FROM (SELECT c.job_id, c.group_key, ROW_NUMBER() OVER (PARTITION BY c.group_key ORDER BY c.job_id) AS place
+      FROM @jobs AS c) AS n
+ORDER BY n.place, n.group_key;
 SELECT j.job_id, j.fence, j.attempt, COALESCE(j.max_attempts, @max_attempts) AS max_attempts, j.priority,
        DATEDIFF_BIG(MILLISECOND, j.due_at, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, j.enqueued_at, @now) AS age_ms,
        j.kind, CASE WHEN DATALENGTH(j.payload) <= @max_payload_bytes THEN j.payload_utf16 END AS payload_utf16,
        CASE WHEN DATALENGTH(j.payload) <= @max_payload_bytes THEN j.payload
-           ELSE CAST(DATALENGTH(j.payload) AS binary(8)) END AS payload, j.details
-FROM (SELECT n.job_id, n.group_key, ROW_NUMBER() OVER (PARTITION BY n.group_key ORDER BY n.job_id) AS place
-      FROM @jobs AS n) AS c
+           ELSE CAST(DATALENGTH(j.payload) AS binary(8)) END AS payload,
+       CASE WHEN j.dedup_key IS NOT NULL OR j.correlation_id IS NOT NULL OR j.time_limit_ms IS NOT NULL
+           OR j.checkpointed = 1 OR j.headers IS NOT NULL OR j.batch_id IS NOT NULL OR j.needs IS NOT NULL
+           OR j.start_by IS NOT NULL OR j.held IS NOT NULL THEN j.details END AS details,
+       CAST(NULL AS bigint) AS head_id, j.group_key
+FROM @places AS c
 INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
     ON j.job_id = c.job_id
 WHERE j.state = 2 AND j.worker_id = @worker_id AND j.claimed_at = @now
-ORDER BY c.place, c.group_key
+ORDER BY c.place
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
-SET @claimed = (SELECT COUNT(*) FROM @jobs);
-RETURN @claimed;
 GO

@@ -84,6 +84,7 @@ BEGIN TRY
     SELECT TOP (1000) @queue_id, g.group_key, 0, g.from_id
     FROM [$(schema)].[groups] AS g WITH (NOLOCK)
     WHERE g.queue_id = @queue_id AND g.in_turn = 0
+        AND NOT EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (NOLOCK) WHERE queue_id = @queue_id AND fair = 1)
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 END TRY
 BEGIN CATCH

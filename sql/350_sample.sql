@@ -4,7 +4,7 @@
 --
 -- The sample is cheap at any depth, but imprecise. For each of at most 100 priorities, the first 10,000 ready jobs are
 -- counted, and the rest is estimated from the density of the job ids. Of other states, at most 100,000 jobs are
--- counted. The oldest ready job is the oldest of the counted jobs. (stats counts exactly.) The first sample of a minute
+-- counted. In a fair queue, jobs that wait in groups count as ready. The oldest ready job is the oldest of the counted jobs. (stats counts exactly.) The first sample of a minute
 -- writes the previous one into history. Result: ready, scheduled, claimed, dead, workers, paused, oldest_ready_ms
 -- (NULL: none ready), sample_age_ms (NULL: the first sample is still being taken), cancelled, waiting, open_batches
 -- (with their follow-up in the queue).
@@ -15,10 +15,10 @@ AS
 SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 SET IMPLICIT_TRANSACTIONS OFF;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @paused bit, @is_mine int = 0,
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @paused bit, @is_fair bit, @is_mine int = 0,
     @most int;
 
-SELECT @queue_id = queue_id, @paused = paused
+SELECT @queue_id = queue_id, @paused = paused, @is_fair = fair
     FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
@@ -105,6 +105,28 @@ BEGIN
     IF @oldest IS NULL OR @due_at < @oldest
         SET @oldest = @due_at;
 
+    -- A claim can take the jobs that wait in the groups of a fair queue, so these count as ready. The oldest is one of
+    -- the first of 1,000 groups.
+    IF @is_fair = 1
+    BEGIN
+        SELECT @counted = SUM(CASE WHEN w.group_key IS NULL OR w.held = 1 THEN 0 ELSE 1 END)
+        FROM (SELECT TOP (100000) j.group_key, j.held FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_waiting))
+              WHERE j.queue_id = @queue_id AND j.state = 6) AS w
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+        SELECT @due_at = MIN(w.due_at)
+        FROM (SELECT TOP (1000) group_key, from_id FROM [$(schema)].[groups] WITH (NOLOCK)
+              WHERE queue_id = @queue_id AND from_id < 9223372036854775807) AS g
+        CROSS APPLY (SELECT TOP (1) j.due_at
+                     FROM [$(schema)].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_waiting (queue_id, group_key, job_id)))
+                     WHERE j.queue_id = @queue_id AND j.group_key = g.group_key AND j.state = 6
+                         AND ISNULL(j.held, 0) = 0 AND j.job_id >= g.from_id
+                     ORDER BY j.job_id) AS w
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
+        SET @ready = @ready + ISNULL(@counted, 0);
+        IF @oldest IS NULL OR @due_at < @oldest
+            SET @oldest = @due_at;
+    END;
+
     -- adopt: count_rows
     UPDATE [$(schema)].[samples]
     SET sampled_at    = @now,
@@ -122,8 +144,9 @@ BEGIN
             FROM (SELECT TOP (100000) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_finished))
                   WHERE j.queue_id = @queue_id AND j.state = 5 AND j.ended = 1) AS d),
         waiting       = (SELECT COUNT_BIG(*)
-            FROM (SELECT TOP (100000) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_waiting))
-                  WHERE j.queue_id = @queue_id AND j.state = 6) AS w),
+            FROM (SELECT TOP (100000) j.group_key, j.held FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_waiting))
+                  WHERE j.queue_id = @queue_id AND j.state = 6) AS w
+            WHERE @is_fair = 0 OR w.group_key IS NULL OR w.held = 1),
         open_batches  = (SELECT COUNT_BIG(*)
             FROM (SELECT TOP (100000) c.batch_id
                   FROM [$(schema)].[batch_counts] AS c WITH (NOLOCK, INDEX (batch_counts_ended))

@@ -10,10 +10,11 @@ CREATE OR ALTER PROCEDURE [$(schema)].[unfinished]
     @due_within_ms bigint = NULL
 AS
 SET NOCOUNT, XACT_ABORT ON;
-DECLARE @queue_id int, @paused bit, @ready bit = 0, @scheduled bit = 0, @claimed bit = 0, @waiting bit = 0,
+DECLARE @queue_id int, @paused bit, @is_fair bit, @ready bit = 0, @scheduled bit = 0, @claimed bit = 0, @waiting bit = 0,
     @next_due_at datetime2(3), @next_due_ms bigint;
 
-SELECT @queue_id = queue_id, @paused = paused FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_name (name)))
+SELECT @queue_id = queue_id, @paused = paused, @is_fair = fair
+FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_name (name)))
     WHERE name = @queue;
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
@@ -24,6 +25,13 @@ WHERE EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (NOLOCK, INDEX (jobs_ready))
    OR EXISTS (SELECT 1 FROM [$(schema)].[jobs] WITH (NOLOCK, INDEX (jobs_ready_alone))
               WHERE queue_id = @queue_id AND state = 0 AND alone = 1)
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
+
+-- A claim can take the jobs that wait in the groups of a fair queue.
+IF @is_fair = 1 AND @ready = 0
+    SELECT TOP (1) @ready = 1
+    FROM [$(schema)].[jobs] WITH (NOLOCK, FORCESEEK (jobs_waiting (queue_id, group_key)))
+    WHERE queue_id = @queue_id AND group_key > N'' AND state = 6 AND ISNULL(held, 0) = 0
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
 -- adopt: look_for_rows
 SELECT @next_due_at = (SELECT TOP (1) j.due_at FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_scheduled))

@@ -2,7 +2,7 @@
 -- the numbers are not from one moment. Reads every entry of the small indexes once or, with @most, at most that many
 -- entries of each, which is cheap at any depth. A count of @most is then a minimum, and the oldest ready job is the
 -- oldest of the counted jobs. Result: queue, claim_order, completion, delivery, max_attempts, paused, ready, scheduled,
--- claimed, done, dead, archived, workers, oldest_ready_ms (NULL: none ready), keep_done_s, keep_dead_s (NULL: for
+-- claimed, done, dead, archived, workers, oldest_ready_ms (NULL: none ready; in a fair queue, of the jobs that wait, too), keep_done_s, keep_dead_s (NULL: for
 -- ever), sink, cancelled, waiting, group_limit, retry_passes, max_running, rate_jobs, rate_ms, dead_queue,
 -- max_depth, halt_groups, age_after_ms, fair.
 CREATE OR ALTER PROCEDURE [$(schema)].[stats]
@@ -58,6 +58,16 @@ CROSS APPLY (SELECT SUM(i.ready) AS ready, MIN(i.oldest) AS oldest
                    FROM (SELECT TOP (@most) j.due_at
                        FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_ready_alone))
                          WHERE j.queue_id = q.queue_id AND j.state = 0 AND j.alone = 1) AS c
+                   UNION ALL
+                   SELECT 0, MIN(w.due_at)
+                   FROM (SELECT TOP (1000) k.group_key, k.from_id FROM [$(schema)].[groups] AS k WITH (NOLOCK)
+                         WHERE k.queue_id = q.queue_id AND q.fair = 1 AND k.from_id < 9223372036854775807) AS g
+                   CROSS APPLY (SELECT TOP (1) j.due_at
+                                FROM [$(schema)].[jobs] AS j
+                                    WITH (NOLOCK, FORCESEEK (jobs_waiting (queue_id, group_key, job_id)))
+                                WHERE j.queue_id = q.queue_id AND j.group_key = g.group_key AND j.state = 6
+                                    AND ISNULL(j.held, 0) = 0 AND j.job_id >= g.from_id
+                                ORDER BY j.job_id) AS w
                    -- adopt: count_rows
                   ) AS i) AS r
 WHERE @queue IS NULL OR q.name = @queue

@@ -118,7 +118,7 @@ BEGIN
         @theirs = 0
     -- adopt: count_rows
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
-    IF @ready + @alone + @theirs >= @most
+    IF @is_fair = 0 AND @ready + @alone + @theirs >= @most
     BEGIN
         SET @sampled = (SELECT ready FROM [$(schema)].[samples] WITH (NOLOCK) WHERE queue_id = @queue_id
             AND sampled_at BETWEEN DATEADD(MINUTE, -1, @now) AND DATEADD(MINUTE, 1, @now));
@@ -133,10 +133,10 @@ BEGIN
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
         IF @shared >= @most
         BEGIN
-            SET @sampled = (SELECT waiting FROM [$(schema)].[samples] WITH (NOLOCK) WHERE queue_id = @queue_id
+            SET @sampled = (SELECT ready FROM [$(schema)].[samples] WITH (NOLOCK) WHERE queue_id = @queue_id
                 AND sampled_at BETWEEN DATEADD(MINUTE, -1, @now) AND DATEADD(MINUTE, 1, @now));
-            IF @sampled > @shared
-                SET @shared = @sampled;
+            IF @sampled > @ready + @alone + @shared
+                SET @shared = @sampled - @ready - @alone;
         END;
     END;
     SELECT @due = (SELECT COUNT_BIG(*)

@@ -1,11 +1,11 @@
 -- Lists the groups of a queue that have waiting jobs, jobs with a turn or a weight, up to @max, in the order of their keys
--- behind @after. Reads by NOLOCK. Result: group_key, weight (claim_fair), in_turn (jobs with a turn; 0 in a fair queue),
+-- behind @after. Reads by NOLOCK. Result: group_key, weight (claim_fair), in_turn (jobs with a turn),
 -- waiting (jobs that wait in the group; @most is a minimum).
 CREATE OR ALTER PROCEDURE [$(schema)].[list_groups]
     @queue nvarchar(129),
     @after nvarchar(129) = N'',
     @max   int           = 1000,
-    @most  bigint        = 10000  -- how many waiting jobs of each group are counted
+    @most  bigint        = 1000  -- how many waiting jobs of each group are counted
 AS
 SET NOCOUNT, XACT_ABORT ON;
 DECLARE @queue_id int;
@@ -20,11 +20,13 @@ IF @most IS NULL OR @most < 1
 
 SELECT k.group_key, ISNULL(w.weight, 1) AS weight, ISNULL(g.in_turn, 0) AS in_turn, c.waiting
 FROM (SELECT TOP (@max) u.group_key
-      FROM (SELECT a.group_key FROM [$(schema)].[groups] AS a WITH (NOLOCK)
-            WHERE a.queue_id = @queue_id AND a.group_key > @after
+      FROM (SELECT a.group_key
+            FROM (SELECT TOP (@max) group_key FROM [$(schema)].[groups] WITH (NOLOCK)
+                  WHERE queue_id = @queue_id AND group_key > @after ORDER BY group_key) AS a
             UNION
-            SELECT b.group_key FROM [$(schema)].[group_weights] AS b WITH (NOLOCK)
-            WHERE b.queue_id = @queue_id AND b.group_key > @after) AS u
+            SELECT b.group_key
+            FROM (SELECT TOP (@max) group_key FROM [$(schema)].[group_weights] WITH (NOLOCK)
+                  WHERE queue_id = @queue_id AND group_key > @after ORDER BY group_key) AS b) AS u
       ORDER BY u.group_key) AS k
 LEFT LOOP JOIN [$(schema)].[groups] AS g WITH (NOLOCK, FORCESEEK (groups_pk (queue_id, group_key)))
     ON g.queue_id = @queue_id AND g.group_key = k.group_key

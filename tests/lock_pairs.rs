@@ -129,7 +129,7 @@ const OPERATOR_CALLS: [(&str, &str, bool); 24] = [
          EXEC [$(schema)].[set_priority] @queue = N'work', @jobs = @jobs, @priority = 7",
         false,
     ),
-    ("set_weight", "EXEC [$(schema)].[set_weight] @queue = N'work', @group_key = N'a', @weight = 3", false),
+    ("set_group_weight", "EXEC [$(schema)].[set_group_weight] @queue = N'work', @group_key = N'a', @weight = 3", false),
     ("purge", "EXEC [$(schema)].[purge] @queue = N'work', @state = 'dead'", false),
     ("create_batch", "EXEC [$(schema)].[create_batch] @queue = N'work', @text = N'x'", false),
     ("seal_batch", "EXEC [$(schema)].[seal_batch] @batch_id = 1", false),

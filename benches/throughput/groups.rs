@@ -1,5 +1,5 @@
-//! Jobs of groups against plain jobs: what their order costs, and their shares in a fair queue. All jobs do nothing, so
-//! this shows the queue's own limit.
+//! Jobs of groups against plain jobs: what their order costs, and their shares in a fair queue. Jobs do nothing, so that
+//! this shows the queue's own limit, except where it is told how long they wait.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use readpast::admin::QueueOptions;
 use readpast::config::WorkerConfig;
-use readpast::{Handlers, NewJob, Worker};
+use readpast::{Handlers, NewJob, Queue, Worker};
 
 use super::Sizes;
 use super::bench::{Bench, fill, fill_groups};
@@ -37,7 +37,7 @@ pub async fn measure(report: &mut Report, sizes: &Sizes) {
         Shape { name: "1,000 keys in a fair queue", jobs: backlog, keys: 1_000, is_fair: true, least: 0.5 },
     ];
     let (mut plain, mut shares, mut rates, mut costs) =
-        (Vec::new(), vec![Vec::new(); 5], vec![Vec::new(); 5], vec![Vec::new(); 5]);
+        (Vec::new(), vec![Vec::new(); shapes.len()], vec![Vec::new(); shapes.len()], vec![Vec::new(); shapes.len()]);
     for _ in 0..sizes.rounds {
         let queue = bench.new_queue("plain").await;
         fill(&queue, backlog).await;
@@ -47,9 +47,7 @@ pub async fn measure(report: &mut Report, sizes: &Sizes) {
         queue.admin().delete(true).await.expect("the queue is deleted");
         plain.push(rate);
         for (place, shape) in shapes.iter().enumerate() {
-            let queue = bench.new_queue("groups").await;
-            let options = QueueOptions::default().fair(shape.is_fair);
-            queue.admin().create(options).await.expect("the queue is changed");
+            let queue = groups(&bench, shape.is_fair).await;
             fill_groups(&queue, shape.jobs, shape.keys).await;
             let jobs = shape.jobs * sizes.no_op_jobs / backlog;
             let run = bench.run_worker(&queue, &config, Work::NONE, jobs).await;
@@ -76,13 +74,18 @@ pub async fn measure(report: &mut Report, sizes: &Sizes) {
     bench.uninstall().await;
 }
 
+async fn groups(bench: &Bench, is_fair: bool) -> Queue {
+    let queue = bench.new_queue("groups").await;
+    queue.admin().create(QueueOptions::default().fair(is_fair)).await.expect("the queue is changed");
+    queue
+}
+
 /// How long 100 jobs take that come when a worker is busy with another group's, as a multiple of what half of its threads
 /// would need for them alone. The jobs sleep.
 async fn behind_a_flood(bench: &Bench, flood: u64) -> f64 {
     const THREADS: usize = 8;
     const JOB: Duration = Duration::from_millis(20);
-    let queue = bench.new_queue("behind").await;
-    queue.admin().create(QueueOptions::default().fair(true)).await.expect("the queue is changed");
+    let queue = groups(bench, true).await;
     fill_groups(&queue, flood, 1).await;
     let config = WorkerConfig { threads: THREADS, ..WorkerConfig::default() };
     let ended = Arc::new(tokio::sync::Notify::new());
@@ -113,13 +116,13 @@ async fn behind_a_flood(bench: &Bench, flood: u64) -> f64 {
 async fn off_their_weights(bench: &Bench, jobs: u64) -> f64 {
     const GROUPS: u64 = 1_000;
     let weight = |group: u64| group % 10 + 1;
-    let queue = bench.new_queue("weights").await;
-    queue.admin().create(QueueOptions::default().fair(true)).await.expect("the queue is changed");
+    let queue = groups(bench, true).await;
     for group in 0..GROUPS {
-        queue.admin().set_weight(&group.to_string(), weight(group) as u32).await.expect("the weight is set");
+        queue.admin().set_group_weight(&group.to_string(), weight(group) as u32).await.expect("the weight is set");
     }
     // Of each group as many as the heaviest ones get.
-    let rounds = jobs / GROUPS / 5;
+    let weights: u64 = (0..GROUPS).map(weight).sum();
+    let rounds = jobs.div_ceil(weights);
     fill_groups(&queue, 10 * rounds * GROUPS, GROUPS).await;
     let done = Arc::new(Mutex::new(HashMap::<u64, u64>::new()));
     let counted = done.clone();
@@ -130,15 +133,14 @@ async fn off_their_weights(bench: &Bench, jobs: u64) -> f64 {
     });
     let worker = Worker::builder(&queue, handlers).start().await.expect("the worker starts");
     let monitor = worker.monitor();
-    // While all groups have jobs left.
-    while monitor.stats().done < jobs * 9 / 10 {
+    // While the heaviest groups have jobs left.
+    while monitor.stats().done < rounds * weights * 9 / 10 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let counts = done.lock().expect("no job panics").clone();
     worker.shutdown().await.expect("the worker ends");
     queue.admin().delete(true).await.expect("the queue is deleted");
     let all: u64 = counts.values().sum();
-    let weights: u64 = (0..GROUPS).map(weight).sum();
     let share = |group| all as f64 * weight(group) as f64 / weights as f64;
     let had = |group| counts.get(&group).copied().unwrap_or_default() as f64;
     (0..GROUPS).map(|group| (had(group) / share(group) - 1.0).abs()).fold(0.0, f64::max)

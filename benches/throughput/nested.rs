@@ -1,16 +1,18 @@
-//! One job that is parallel inside, while there is nothing else to do: every core works for it.
+//! Jobs that are parallel inside. While there is nothing else to do, every core works for one; beside others, a job that
+//! needs four threads starts when as many are free, and cores are lost meanwhile.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rayon::prelude::*;
-use readpast::{Handlers, NewJob, Worker};
+use readpast::config::WorkerConfig;
+use readpast::{Handlers, Needs, NewJob, Worker};
 
 use super::bench::{Bench, payload};
 use super::report::{Report, Target};
 use super::work::Work;
-use super::{Sizes, cores};
+use super::{Sizes, cores, usage};
 
 const PIECES: u32 = 200;
 
@@ -47,5 +49,48 @@ pub async fn measure(report: &mut Report, sizes: &Sizes) {
         threads_used,
     );
     report.add("one job with par_iter: share of bare rayon's speed", "", Some(Target::AtLeast(0.9)), shares);
+    let (mut shares, mut loads) = (Vec::new(), Vec::new());
+    for _ in 0..sizes.rounds {
+        let (share, load) = of_four_threads(&bench, work).await;
+        shares.push(share);
+        loads.push(load);
+    }
+    let measure = "jobs of four threads beside single ones: share of bare rayon's speed";
+    report.add(measure, "", Some(Target::AtLeast(0.8)), shares);
+    report.add("jobs of four threads beside single ones: load of the cores", "", None, loads);
     bench.uninstall().await;
+}
+
+/// Jobs that need all four threads of a worker, and have forty pieces, one for each four that run ten pieces one after the
+/// other. Returns the share of bare rayon's speed, which knows no jobs, and the load of the cores.
+async fn of_four_threads(bench: &Bench, work: Work) -> (f64, f64) {
+    const JOBS: u32 = 100;
+    let queue = bench.new_queue("four_threads").await;
+    let bare = super::share::bare_rayon(work, u64::from(JOBS / 5 * 40 + JOBS / 5 * 4 * 10));
+    let jobs: Vec<NewJob> = (0..JOBS)
+        .map(|n| match n % 5 {
+            0 => NewJob::bytes(payload()).kind("wide").needs(Needs::new().threads(4)),
+            _ => NewJob::bytes(payload()).kind("single"),
+        })
+        .collect();
+    queue.enqueue_many(&jobs).await.expect("jobs are enqueued");
+    let handlers = Handlers::new()
+        .kind("wide", move |_job, _context| {
+            (0..40).into_par_iter().with_max_len(1).for_each(|_| work.run());
+            Ok(())
+        })
+        .kind("single", move |_job, _context| {
+            (0..10).for_each(|_| work.run());
+            Ok(())
+        });
+    let config = WorkerConfig { threads: 4, ..WorkerConfig::default() };
+    let (began, cpu_before) = (Instant::now(), usage::cpu());
+    let worker = Worker::builder(&queue, handlers).config(&config).start().await.expect("the worker starts");
+    let monitor = worker.monitor();
+    while monitor.stats().done < u64::from(JOBS) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let (wall, cpu) = (began.elapsed().as_secs_f64(), (usage::cpu() - cpu_before).as_secs_f64());
+    worker.shutdown().await.expect("the worker ends");
+    (bare.wall.as_secs_f64() / wall, cpu / (wall * cores() as f64))
 }

@@ -50,6 +50,8 @@ async fn the_json_of_each_command_has_the_documented_fields() {
         ("requeue, cancel, purge, priority, promote, rerun, skip", &["priority", "work", &late, "--to", "1", "--yes"]),
         ("queues; queue create, set, show", &["queues"]),
         ("queue pause, resume", &["queue", "resume", "work"]),
+        ("queue weight", &["queue", "weight", "work", "a", "2"]),
+        ("queue groups", &["queue", "groups", "work"]),
         ("workers", &["workers", "--lost"]),
         ("stats", &["stats"]),
         ("schedules", &["schedules"]),

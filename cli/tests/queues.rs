@@ -109,3 +109,22 @@ async fn on_a_narrow_terminal_lists_leave_out_columns_and_cut_no_word() {
         }
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_groups_of_a_fair_queue_have_weights() {
+    let fixture = Fixture::new("weights").await;
+    let unused = fixture.run(&["queue", "weight", "work", "b", "3"]).ok();
+    assert_eq!(unused, "group b of work has the weight 3; it has no effect until the queue is fair\n");
+    assert!(fixture.run(&["queue", "set", "work", "--fair", "true"]).ok().contains("fair          true"));
+    for group in ["a", "b", "b"] {
+        fixture.run(&["enqueue", "work", "x", "--group", group]).ok();
+    }
+    assert_eq!(fixture.run(&["queue", "weight", "work", "a", "2"]).ok(), "group a of work has the weight 2\n");
+    let groups = fixture.run(&["queue", "groups", "work"]).ok();
+    assert_eq!(
+        groups,
+        "GROUP  WEIGHT  IN TURN  WAITING\na           2        0        1\nb           3        0        2\n"
+    );
+    fixture.run(&["queue", "weight", "work", "a", "1001"]).failed(3);
+    fixture.run(&["queue", "set", "work", "--max-running", "2"]).failed(3);
+}

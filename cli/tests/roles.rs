@@ -33,6 +33,8 @@ const COMMANDS: &[(&[&str], &[&str])] = &[
     (&["cancel", "work", "JOB", "--yes"], &["operator"]),
     (&["purge", "work", "JOB", "--yes"], &["operator"]),
     (&["queue", "pause", "work"], &["operator"]),
+    (&["queue", "weight", "work", "a", "2"], &["operator"]),
+    (&["queue", "groups", "work"], &["operator", "monitor"]),
     (&["queue", "resume", "work"], &["operator"]),
     (&["queue", "set", "work", "--max-attempts", "4"], &["operator"]),
     (&["queue", "create", "ROLE"], &["operator"]),

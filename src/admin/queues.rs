@@ -152,20 +152,20 @@ impl Admin<'_> {
         self.queue.session().await?.list_kinds(self.queue.name(), span).await
     }
 
-    /// Returns the queue's groups that have waiting jobs, jobs with a turn, or a weight, sorted by key (by code point): the
-    /// first 1,000 behind `after`. Begin with `""`, and go on with the last key until a call returns fewer. At most 10,000
-    /// jobs of each group are counted. Reads without locks.
+    /// Returns up to `max` (1 to 1,000) of the queue's groups that have waiting jobs, jobs with a turn, or a weight, sorted
+    /// by key (by code point): the first ones, or those behind `after`. Reads without locks.
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer or a worker.
-    pub async fn groups(self, after: &str) -> Result<Vec<GroupRow>, Error> {
-        self.queue.session().await?.list_groups(self.queue.name(), after).await
+    /// [`Error::UnknownQueue`]; [`Error::Refused`] if `max` is out of range; [`Error::PermissionDenied`] for a producer or
+    /// a worker.
+    pub async fn groups(self, after: Option<&str>, max: usize) -> Result<Vec<GroupRow>, Error> {
+        self.queue.session().await?.list_groups(self.queue.name(), after, max).await
     }
 
     /// Sets the weight of a group: how many jobs it gets in each round, if the queue is
     /// [fair](crate::admin::QueueOptions::fair). 1 to 1,000; initially 1. Takes effect with the next claim, and stays
-    /// until it is set again or the queue is deleted.
+    /// until it is set again or the queue is deleted. A queue that is not fair keeps it unused.
     ///
     /// # Errors
     ///
@@ -176,8 +176,8 @@ impl Admin<'_> {
     /// # Cancel safety
     ///
     /// If the future is dropped, the weight may have been set or not.
-    pub async fn set_weight(self, group: &str, weight: u32) -> Result<(), Error> {
-        self.queue.session().await?.set_weight(self.queue.name(), group, weight).await
+    pub async fn set_group_weight(self, group: &str, weight: u32) -> Result<(), Error> {
+        self.queue.session().await?.set_group_weight(self.queue.name(), group, weight).await
     }
 
     /// Deletes the queue with its settings, schedules and ended batches. With `with_jobs`, first deletes all its jobs

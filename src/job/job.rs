@@ -56,6 +56,9 @@ pub(crate) struct Details {
     pub(crate) needs: Option<Needs>,
     #[serde(default)]
     pub(crate) has_parents: bool,
+    /// Whether its group shares the queue with others, so that no job waits for this one's turn (sql/234_claim_fair.sql).
+    #[serde(skip)]
+    pub(crate) is_shared: bool,
     /// The latest start, counted from when the job was enqueued.
     #[serde(default)]
     pub(crate) start_by_ms: Option<i64>,
@@ -151,6 +154,11 @@ impl Job {
         self.details.as_ref()?.group_key.as_deref()
     }
 
+    /// Whether it has a turn of its group, for which others may wait.
+    pub(crate) fn has_turn(&self) -> bool {
+        self.details.as_ref().is_some_and(|details| details.group_key.is_some() && !details.is_shared)
+    }
+
     /// Whether it has waited for other jobs ([`NewJob::after`]). [`Context::parents`](crate::Context::parents) says how
     /// they ended.
     pub fn has_parents(&self) -> bool {
@@ -240,6 +248,7 @@ impl Job {
             group_key: job.group_key,
             needs: job.needs,
             has_parents: !job.parents.is_empty(),
+            is_shared: false,
             start_by_ms: None,
             latest_start: None,
         };

@@ -249,6 +249,9 @@ impl NewJob {
     /// cancelled job passes its turn on. [Priorities](NewJob::priority) apply only among jobs that have a turn in their
     /// groups.
     ///
+    /// In a [fair](crate::procedures::operator::QueueOptions::fair) queue, there are no turns: groups share the workers, and
+    /// several jobs of a group run at once.
+    ///
     /// The next job starts soon after the previous one is finished. If the finish or the enqueue is part of your own
     /// transaction ([`finish_in`](crate::transaction::finish_in()), [`enqueue_in`](crate::transaction::enqueue_in)), it
     /// starts within about a second after the commit. Queues with

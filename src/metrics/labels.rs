@@ -80,7 +80,7 @@ pub(crate) const PROCEDURES: [&str; 68] = [
     "run_again",
     "skip",
     "set_priority",
-    "set_weight",
+    "set_group_weight",
     "purge",
     "peek",
     "find_job",

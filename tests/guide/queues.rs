@@ -50,7 +50,7 @@ async fn ageing(queue: &Queue) -> Result<(), BoxError> {
 
 async fn shared(queue: &Queue) -> Result<(), BoxError> {
     queue.admin().create(QueueOptions::default().fair(true)).await?;
-    queue.admin().set_weight("customer 17", 3).await?; // three jobs for each one of other customers
+    queue.admin().set_group_weight("customer 17", 3).await?; // three jobs for each one of other customers
     queue.enqueue(&NewJob::text("create").group_key("customer 17")).await?;
     Ok(())
 }
@@ -152,7 +152,7 @@ fn a_job_that_is_too_large_is_moved() {
 async fn a_group_of_a_fair_queue_has_a_weight() {
     let fixture = Fixture::new("guide_fair").await;
     shared(&fixture.queue).await.unwrap();
-    let groups = fixture.queue.admin().groups("").await.unwrap();
+    let groups = fixture.queue.admin().groups(None, 10).await.unwrap();
     assert_eq!((groups[0].weight, groups[0].waiting), (3, 1));
     fixture.remove().await;
 }

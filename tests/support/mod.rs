@@ -427,6 +427,8 @@ pub struct Claimed {
     pub details: serde_json::Value,
     /// The first job of its run, if it was claimed with one.
     pub head_id: Option<i64>,
+    /// Its group, if the claim returned it apart from the details.
+    pub group_key: Option<String>,
 }
 
 impl Claimed {
@@ -443,6 +445,7 @@ impl Claimed {
             payload: bytes(row, "payload").unwrap(),
             details: text(row, "details").map(|text| serde_json::from_str(&text).unwrap()).unwrap_or_default(),
             head_id: row.try_get("head_id").ok().flatten(),
+            group_key: row.try_get::<&str, _>("group_key").ok().flatten().map(str::to_owned),
         }
     }
 

@@ -35,7 +35,7 @@ impl Lately {
     /// The tags; empty if all is well.
     pub fn words(&self, stats: &QueueStats) -> Vec<String> {
         let mut words = Vec::new();
-        if !stats.paused && stats.ready > 0 && stats.workers == 0 {
+        if !stats.paused && stats.claimable() > 0 && stats.workers == 0 {
             words.push("no worker".to_owned());
         }
         if let Some(more @ 1..) = self.dead_before.map(|before| stats.dead.saturating_sub(before)) {

@@ -35,7 +35,7 @@ const ALL: &str = "all";
 pub const STATES: [(JobState, &str); 8] = [
     (JobState::Ready, "waits to be claimed"),
     (JobState::Scheduled, "waits for its time"),
-    (JobState::Waiting, "waits for its turn in its group"),
+    (JobState::Waiting, "waits in its group, or for other jobs"),
     (JobState::Claimed, "held by a worker"),
     (JobState::Dead, "out of attempts, or failed for good"),
     (JobState::Cancelled, "cancelled before it was done"),

@@ -38,7 +38,7 @@ pub enum QueueCommand {
     ///
     /// Role: worker, operator or monitor.
     Show { name: String },
-    /// Set how many jobs a group gets in each round of a fair queue
+    /// Set the weight of a group: how many jobs it gets in each round of a fair queue
     ///
     /// Role: operator.
     Weight {
@@ -50,7 +50,7 @@ pub enum QueueCommand {
     },
     /// Show the groups of a queue that have waiting jobs, jobs with a turn, or a weight
     ///
-    /// At most 10,000 waiting jobs of a group are counted.
+    /// At most 1,000 waiting jobs of a group are counted. Children that wait for their parents do not count.
     ///
     /// Role: operator or monitor.
     Groups { name: String },
@@ -187,9 +187,16 @@ impl QueueCommand {
             QueueCommand::Weight { name, group, weight } => {
                 let queue = common.queue(&name).await?;
                 let what = json!({ "group_key": group, "weight": weight });
-                noted(&queue, note("set_weight").what(what), queue.admin().set_weight(&group, weight), |()| None)
-                    .await?;
-                let words = || format!("{group} has the weight {weight} in {name}");
+                noted(
+                    &queue,
+                    note("set_group_weight").what(what),
+                    queue.admin().set_group_weight(&group, weight),
+                    |()| None,
+                )
+                .await?;
+                let is_fair = queue.admin().stats(Some(1)).await?.fair;
+                let unused = if is_fair { "" } else { "; it has no effect until the queue is fair" };
+                let words = || format!("group {group} of {name} has the weight {weight}{unused}");
                 output.one(&json!({"queue": name, "group_key": group, "weight": weight}), words)?;
                 Ok(Exit::Ok)
             }
@@ -303,15 +310,18 @@ async fn show(queue: &Queue, output: Output) -> Result<Exit> {
     Ok(Exit::Ok)
 }
 
+/// Groups per call, the most that one returns.
+const GROUPS: usize = 1_000;
+
 async fn groups(queue: &Queue, output: Output) -> Result<Exit> {
     let mut groups: Vec<GroupRow> = Vec::new();
     loop {
-        let after = groups.last().map_or_else(String::new, |group| group.group_key.clone());
-        let page = queue.admin().groups(&after).await?;
-        if page.is_empty() {
+        let page = queue.admin().groups(groups.last().map(|group| group.group_key.as_str()), GROUPS).await?;
+        let is_last = page.len() < GROUPS;
+        groups.extend(page);
+        if is_last {
             break;
         }
-        groups.extend(page);
     }
     let columns = ["group", "weight", "in turn", "waiting"];
     output.many(&groups, "no jobs wait in groups, and no group has a weight", &columns, &[], |group| {

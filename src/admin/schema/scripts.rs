@@ -123,7 +123,7 @@ pub(super) const SCRIPTS: &[(&str, &str)] = &[
     ("440_purge.sql", include_str!("../../../sql/440_purge.sql")),
     ("442_delete_empty_queue.sql", include_str!("../../../sql/442_delete_empty_queue.sql")),
     ("444_delete_queue.sql", include_str!("../../../sql/444_delete_queue.sql")),
-    ("446_set_weight.sql", include_str!("../../../sql/446_set_weight.sql")),
+    ("446_set_group_weight.sql", include_str!("../../../sql/446_set_group_weight.sql")),
     ("448_list_groups.sql", include_str!("../../../sql/448_list_groups.sql")),
     ("450_peek.sql", include_str!("../../../sql/450_peek.sql")),
     ("452_list_edges.sql", include_str!("../../../sql/452_list_edges.sql")),

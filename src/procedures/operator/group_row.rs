@@ -1,4 +1,4 @@
-//! `list_groups` and `set_weight`: the groups of a queue.
+//! `list_groups` and `set_group_weight`: the groups of a queue.
 
 use serde::Serialize;
 
@@ -14,16 +14,13 @@ pub struct GroupRow {
     pub group_key: String,
     /// How many jobs it gets in each round of a fair queue.
     pub weight: u32,
-    /// How many of its jobs have a turn: they are ready, claimed or scheduled. 0 in a fair queue.
+    /// How many of its jobs have a turn: they are ready, claimed or scheduled. Jobs of a fair queue have none.
     pub in_turn: u32,
-    /// How many of its jobs wait; 10,000 stand for that many or more.
+    /// How many of its jobs wait, except for other jobs; 1,000 stand for that many or more.
     pub waiting: u64,
 }
 
 impl GroupRow {
-    /// Of 1,000 groups or fewer, all are on the first page.
-    pub(crate) const PAGE: usize = 1_000;
-
     fn read(row: &mut Columns) -> Result<GroupRow, Error> {
         Ok(GroupRow {
             group_key: row.required("group_key")?,
@@ -35,21 +32,25 @@ impl GroupRow {
 }
 
 impl Session {
-    /// Returns the first groups whose keys come after `after`.
-    pub(crate) async fn list_groups(&mut self, queue: &str, after: &str) -> Result<Vec<GroupRow>, Error> {
+    pub(crate) async fn list_groups(
+        &mut self,
+        queue: &str,
+        after: Option<&str>,
+        max: usize,
+    ) -> Result<Vec<GroupRow>, Error> {
         let mut command = self.command("list_groups");
         command.bind_param("@queue", queue);
-        command.bind_param("@after", after);
-        command.bind_param("@max", int(GroupRow::PAGE));
+        command.bind_param("@after", after.unwrap_or_default());
+        command.bind_param("@max", int(max));
         self.rows("list_groups", command).await?.iter_mut().map(GroupRow::read).collect()
     }
 
-    pub(crate) async fn set_weight(&mut self, queue: &str, group: &str, weight: u32) -> Result<(), Error> {
-        let mut command = self.command("set_weight");
+    pub(crate) async fn set_group_weight(&mut self, queue: &str, group: &str, weight: u32) -> Result<(), Error> {
+        let mut command = self.command("set_group_weight");
         command.bind_param("@queue", queue);
         command.bind_param("@group_key", group);
         command.bind_param("@weight", int(weight));
-        self.run("set_weight", command).await?;
+        self.run("set_group_weight", command).await?;
         Ok(())
     }
 }

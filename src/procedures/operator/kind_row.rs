@@ -38,7 +38,7 @@ pub struct KindRow {
     pub ready: u64,
     /// Scheduled jobs.
     pub scheduled: u64,
-    /// Jobs waiting for their turn in their groups.
+    /// Jobs waiting in their groups, or for other jobs.
     pub waiting: u64,
     /// Claimed jobs.
     pub claimed: u64,

@@ -198,19 +198,19 @@ impl QueueOptions {
         self
     }
 
-    /// Sets whether groups share the queue. Default: no, and each group's jobs take turns. In a fair queue,
-    /// [groups](crate::job::NewJob::group_key) with waiting jobs get equally many jobs started, however many wait in each,
-    /// or in proportion to their weights ([`set_weight`](crate::admin::Admin::set_weight)). While only one has jobs, it
-    /// gets all workers.
+    /// Sets whether groups share the queue. Default: no, and the jobs of each group take turns. In a fair queue, each
+    /// [group](crate::job::NewJob::group_key) with waiting jobs gets as many jobs claimed as every other, however many wait
+    /// in each, or a share in proportion to its weight ([`set_group_weight`](crate::admin::Admin::set_group_weight)). The
+    /// only group with jobs gets all workers.
     ///
-    /// Within a group, jobs start in the order of their ids, several at once, whatever their priorities. A job that waits
-    /// in a group counts as waiting until it is claimed. Jobs without a group are claimed before all others: give each
-    /// job a group. Retried and snoozed jobs wait in their group again when they are due.
+    /// Within a group, jobs are claimed in the order of their ids, whatever their priorities, and several run at once. They
+    /// are waiting, not ready, until they are claimed. Jobs without a group are claimed before all others. A retried or
+    /// snoozed job waits in its group again, whatever [`retry_passes`](Self::retry_passes) says.
     ///
     /// One worker claims at a time. Queues with [`ClaimOrder::Lifo`], [`Delivery::AtMostOnce`],
     /// [`max_running`](Self::max_running), a [`rate`](Self::rate), [`age_after`](Self::age_after),
     /// [`halt_groups`](Self::halt_groups) or a [`group_limit`](Self::group_limit) above 1 cannot be fair. After a change
-    /// to `false`, jobs that wait get turns within about a minute, and those that run are not counted.
+    /// to `false`, the next job of a group can start beside those that run already.
     pub fn fair(mut self, fair: bool) -> QueueOptions {
         self.fair = Some(fair);
         self

@@ -34,7 +34,7 @@ pub struct QueueStats {
     pub ready: u64,
     /// Scheduled jobs.
     pub scheduled: u64,
-    /// Jobs waiting for their turn in their groups.
+    /// Jobs waiting for their turn in their groups or, in a fair queue, to be claimed; and jobs waiting for other jobs.
     pub waiting: u64,
     /// Claimed jobs.
     pub claimed: u64,
@@ -49,6 +49,7 @@ pub struct QueueStats {
     /// Workers with a lease.
     pub workers: u64,
     /// How long the oldest ready job has been ready.
+    /// In a fair queue, the jobs that wait in groups count, too.
     #[serde(rename = "oldest_ready_s", serialize_with = "json_seconds")]
     pub oldest_ready: Option<Duration>,
     /// How long done jobs stay.
@@ -93,6 +94,12 @@ impl QueueStats {
     /// All jobs that are not done: a job counts from its enqueueing until it is done, even if it has failed.
     pub fn not_done(&self) -> u64 {
         self.unfinished() + self.dead + self.cancelled
+    }
+
+    /// The jobs that a claim could take: the ready ones and, in a fair queue, those that wait in groups (and those that wait
+    /// for other jobs, which the counts do not tell apart).
+    pub fn claimable(&self) -> u64 {
+        self.ready + if self.fair { self.waiting } else { 0 }
     }
 
     /// The unfinished jobs: ready, scheduled, waiting and claimed ones.

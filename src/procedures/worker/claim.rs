@@ -133,6 +133,9 @@ const LIMITED_BY_RATE: u32 = 4;
 /// The rows are in the order of the claim, which age has changed.
 const IN_ORDER: u32 = 8;
 
+/// The jobs of groups share the queue, and have no turns. They come in order, behind the others.
+const SHARED: u32 = 16;
+
 /// The longest `varbinary(max)`.
 const MAX_PAYLOAD: u64 = i32::MAX as u64;
 
@@ -209,9 +212,15 @@ impl Session {
                 message: format!("claim returned {claimed} jobs instead of at most {}", request.max),
             });
         }
+        let is_shared = status & SHARED != 0;
+        if is_shared {
+            jobs.iter_mut().filter_map(|job| job.details.as_mut()).for_each(|details| details.is_shared = true);
+        }
         let heads = runs.iter().filter_map(|(head, run)| run.iter().find(|job| job.id == *head));
         // `lowered` concerns the last priority, all of whose jobs may be among the unreadable ones.
-        let end = ClaimEnd::of(jobs.iter().chain(heads), lowered, highest);
+        // Jobs of groups that share the queue were not among the ready ones.
+        let ready = jobs.iter().filter(|job| !is_shared || job.group_key().is_none());
+        let end = ClaimEnd::of(ready.chain(heads), lowered, highest);
         let end = end.filter(|_| lengths.is_empty() && unreadable.is_empty());
         let mut behind = BTreeMap::new();
         for mut run in runs.into_values() {
@@ -222,11 +231,15 @@ impl Session {
         }
         // OUTPUT returns rows in no particular order.
         match highest {
+            _ if is_shared => {
+                let ready = jobs.iter().take_while(|job| job.group_key().is_none()).count();
+                jobs[..ready].sort_unstable_by_key(|job| (job.priority, job.id));
+            }
             _ if status & IN_ORDER != 0 => {}
             None => jobs.sort_unstable_by_key(|job| (job.priority, job.id)),
             Some(_) => jobs.sort_unstable_by_key(|job| (job.priority, std::cmp::Reverse(job.id))),
         }
-        let mut withheld = Withheld::take(&mut jobs, &lengths, request.passes);
+        let mut withheld = Withheld::take(&mut jobs, &lengths, request.passes || is_shared);
         if let Some(Withheld { jobs, .. }) = &mut withheld {
             let runs = jobs.iter().filter_map(|(job_id, _)| behind.remove(job_id)).collect::<Vec<_>>();
             jobs.extend(runs.iter().flatten().map(|job| (job.id, job.fence)));

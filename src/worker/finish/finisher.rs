@@ -46,7 +46,7 @@ pub(in crate::worker) enum Ended {
     Unstarted {
         job_id: JobId,
         fence: Fence,
-        in_group: bool,
+        has_turn: bool,
         held: HeldJob,
     },
 }
@@ -421,7 +421,7 @@ impl Finisher {
         let recognised = is_ours && self.confirmations.had_effect(session, &registration, &mut repeats).await;
         self.confirmations.released(list.len(), if recognised { 0 } else { not_ours.len() });
         registration.forget(list.into_iter());
-        let frees_turns = jobs.iter().any(|(_, _, in_group, _)| *in_group);
+        let frees_turns = jobs.iter().any(|(_, _, has_turn, _)| *has_turn);
         drop(jobs);
         self.confirmations.have_left();
         if frees_turns {
@@ -513,7 +513,7 @@ fn split_into_calls(mut ended: Vec<Ended>) -> Vec<Batch> {
         batch.follow_ups += follow_ups;
         match ended {
             Ended::Ran(ran) => batch.ran.push(ran),
-            Ended::Unstarted { job_id, fence, in_group, held } => batch.releases.push((job_id, fence, in_group, held)),
+            Ended::Unstarted { job_id, fence, has_turn, held } => batch.releases.push((job_id, fence, has_turn, held)),
         }
     }
     batches.into_iter().map(|(batch, _)| batch).collect()

@@ -141,7 +141,7 @@ impl Executor {
                     held,
                 })
             }
-            None => Ended::Unstarted { job_id, fence, in_group: false, held },
+            None => Ended::Unstarted { job_id, fence, has_turn: false, held },
         });
     }
 

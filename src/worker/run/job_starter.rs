@@ -279,12 +279,12 @@ impl JobStarter {
         let output_bytes = finish.outcome.bytes();
         tally.ran(run);
         self.state.in_flight.learn_output(output_bytes);
-        let (in_group, has_waited) = (job.group_key().is_some(), job.has_parents());
+        let (has_turn, has_waited) = (job.has_turn(), job.has_parents());
         drop(job);
         let is_done = matches!(finish.outcome, Outcome::Done { .. });
         // A large output and a handler's own commit are confirmed apart from the others, and follow-ups may be rejected.
         let goes_on = is_done && !by_handler && !finish.is_large() && finish.outcome.follow_ups().is_empty();
-        if in_group {
+        if has_turn {
             self.state.run_length.ended(goes_on, by_handler);
         }
         let is_over = !goes_on || behind.as_ref().is_none_or(|behind| behind.run.is_broken());
@@ -295,7 +295,7 @@ impl JobStarter {
         });
         held.ended(output_bytes, finish.outcome.error_bytes());
         // A job that has waited is mostly waited for itself.
-        let frees_turn = (in_group || has_waited) && next.is_none();
+        let frees_turn = (has_turn || has_waited) && next.is_none();
         let run = behind.as_ref().map(|behind| behind.run.clone());
         self.finisher.send(Ended::Ran(Ran { finish, has_run: true, enqueued_at, by_handler, frees_turn, run, held }));
         match next {
@@ -331,10 +331,10 @@ impl JobStarter {
     }
 
     fn give_back_job(&self, job: Job, mut held: HeldJob) {
-        let (job_id, fence, in_group) = (job.id(), job.fence(), job.group_key().is_some());
+        let (job_id, fence, has_turn) = (job.id(), job.fence(), job.has_turn());
         drop(job);
         held.ended(0, 0);
-        self.finisher.send(Ended::Unstarted { job_id, fence, in_group, held });
+        self.finisher.send(Ended::Unstarted { job_id, fence, has_turn, held });
     }
 
     pub(super) fn put_off_for_others(&self, claimed: Claimed, delay: Duration) {
@@ -373,7 +373,7 @@ impl JobStarter {
         }
         let kind = job.kind.take();
         let (job_id, fence, attempt) = (job.id(), job.fence(), job.attempt());
-        let frees_turn = job.group_key().is_some() || job.has_parents();
+        let frees_turn = job.has_turn() || job.has_parents();
         if frees_turn {
             self.state.run_length.ended(false, false);
         }

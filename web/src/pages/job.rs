@@ -144,6 +144,9 @@ fn next(job: &JobRow, edges: &JobEdges, stats: Option<&QueueStats>) -> String {
         JobState::Waiting if edges.parents.iter().any(|edge| edge.waits) => {
             "It becomes ready when the jobs that it waits for are done."
         }
+        JobState::Waiting if stats.is_some_and(|stats| stats.fair) => {
+            "A worker claims it when its group has its share."
+        }
         JobState::Waiting => "It becomes ready when its turn in its group comes.",
         JobState::Claimed => {
             "A worker is running it, or has it in its buffer. If the worker is lost, it becomes ready again."

@@ -1,7 +1,7 @@
 -- Sets the weight of a group in a fair queue: how many jobs it gets in each round (claim_fair). Takes effect with the next
 -- claim, also for jobs that wait. Weights stay until they are set again or the queue is deleted, whether the group has
 -- jobs or not; a queue that is not fair keeps them unused.
-CREATE OR ALTER PROCEDURE [$(schema)].[set_weight]
+CREATE OR ALTER PROCEDURE [$(schema)].[set_group_weight]
     @queue     nvarchar(129),
     @group_key nvarchar(129),
     @weight    int  -- 1 to 1000; 1 is the weight of all groups that have none set
@@ -31,5 +31,13 @@ BEGIN
         INSERT [$(schema)].[group_weights] WITH (ROWLOCK) (queue_id, group_key, weight)
             VALUES (@queue_id, @group_key, @weight);
 END;
+-- As in enqueue: the queue may have been deleted.
+IF NOT EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_pk (queue_id)))
+    WHERE queue_id = @queue_id)
+    SET @queue_id = (SELECT queue_id
+        FROM [$(schema)].[queues] WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (queues_pk (queue_id)))
+                     WHERE queue_id = @queue_id);
+IF @queue_id IS NULL
+    EXEC [$(schema)].[unknown_queue] @queue;
 COMMIT TRANSACTION;
 GO
