@@ -87,7 +87,8 @@ async fn behind_a_flood(bench: &Bench, flood: u64) -> f64 {
     const JOB: Duration = Duration::from_millis(20);
     let queue = groups(bench, true).await;
     fill_groups(&queue, flood, 1).await;
-    let config = WorkerConfig { threads: THREADS, ..WorkerConfig::default() };
+    let mut config = WorkerConfig::default();
+    config.threads = THREADS;
     let ended = Arc::new(tokio::sync::Notify::new());
     let (left, notify) = (AtomicU64::new(100), ended.clone());
     let handlers = Handlers::any(move |job, _context| {

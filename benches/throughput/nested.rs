@@ -83,7 +83,8 @@ async fn of_four_threads(bench: &Bench, work: Work) -> (f64, f64) {
             (0..10).for_each(|_| work.run());
             Ok(())
         });
-    let config = WorkerConfig { threads: 4, ..WorkerConfig::default() };
+    let mut config = WorkerConfig::default();
+    config.threads = 4;
     let (began, cpu_before) = (Instant::now(), usage::cpu());
     let worker = Worker::builder(&queue, handlers).config(&config).start().await.expect("the worker starts");
     let monitor = worker.monitor();
