@@ -61,6 +61,8 @@ IF OBJECT_ID(N'[$(schema)].[group_rounds]', N'U') IS NULL
         queue_id  int           NOT NULL,
         group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL,
         taken     int           NOT NULL,
+        began_at  datetime2(3)  NOT NULL,  -- when the round began
+        quantum   int           NOT NULL,  -- how many jobs a group gets for each unit of its weight
         CONSTRAINT group_rounds_pk PRIMARY KEY CLUSTERED (queue_id)
         WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
     );

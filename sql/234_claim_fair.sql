@@ -5,8 +5,10 @@
 -- Groups with waiting jobs take part in rounds, in the order of their keys. In a round, a group gets as many jobs as its
 -- weight says, in the order of their ids, and nothing if it has none: the others then come round sooner. group_rounds
 -- keeps where a round stands from one claim to the next. If all groups together get less than @max in a round, the call
--- takes several rounds at once. (This is deficit round robin with a quantum of one job, without a deficit to carry over,
--- because all jobs count the same: Shreedhar and Varghese, "Efficient Fair Queuing Using Deficit Round Robin", 1995.)
+-- takes several rounds at once. With more groups, the quantum doubles, up to 64 jobs for each unit of weight, while rounds
+-- take less than a quarter of a second, because it costs less to take several jobs of one group. As soon as a round takes
+-- longer than a second, it is 1. (This is deficit round robin, without a deficit to carry over, because all jobs count the
+-- same: Shreedhar and Varghese, "Efficient Fair Queuing Using Deficit Round Robin", 1995.)
 --
 -- Only one session of a queue at a time claims here: it shares the application lock of advance_groups, which adds groups
 -- with new jobs. After half a second of waiting, the call claims nothing. Jobs that others have locked are skipped. The
@@ -21,7 +23,8 @@ AS
 SET NOCOUNT, XACT_ABORT ON;
 DECLARE @now datetime2(3), @room int = @max, @width int = @max, @granted bit = 0, @any bit = 0, @rounds int = 1,
     @from_key nvarchar(128) = N'', @taken int = 0, @read int, @found int, @claimed int, @last_key nvarchar(128),
-    @is_idle bit = 0, @is_over bit = 0, @steps int = 0;
+    @is_idle bit = 0, @is_over bit = 0, @steps int = 0,
+    @weights bigint, @began_at datetime2(3), @quantum int = 1, @round_ms bigint;
 -- Groups in the order of the round. quota: how many jobs the group may still get. before: how many those before it may.
 DECLARE @keys TABLE (group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL PRIMARY KEY CLUSTERED,
     quota int NOT NULL, before int NOT NULL, from_id bigint NULL);
@@ -46,10 +49,14 @@ EXEC [$(schema)].[lock_groups] @queue_id, 500, @granted OUTPUT;
 SET @now = SYSUTCDATETIME();
 IF @granted = 1
 BEGIN
-    SELECT @from_key = group_key, @taken = taken FROM [$(schema)].[group_rounds] WHERE queue_id = @queue_id;
+    SELECT @from_key = group_key, @taken = taken, @began_at = began_at, @quantum = quantum
+    FROM [$(schema)].[group_rounds] WHERE queue_id = @queue_id;
+    SET @round_ms = DATEDIFF_BIG(MILLISECOND, @began_at, @now);
+    IF @round_ms NOT BETWEEN 0 AND 1000
+        SET @quantum = 1;
     IF @from_key = N'' AND @taken = 0
         SET @is_idle = 1;
-    SELECT @rounds = CASE WHEN SUM(k.weight) < @max THEN @max / SUM(k.weight) ELSE 1 END
+    SELECT @weights = SUM(k.weight)
     FROM (SELECT TOP (@max) ISNULL(w.weight, 1) AS weight
           FROM [$(schema)].[groups] AS g WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
           LEFT LOOP JOIN [$(schema)].[group_weights] AS w
@@ -58,6 +65,7 @@ BEGIN
           WHERE g.queue_id = @queue_id AND g.from_id < 9223372036854775807
           ORDER BY g.group_key) AS k
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
+    SET @rounds = CASE WHEN @weights < @max THEN @max / @weights ELSE @quantum END;
 END;
 WHILE @granted = 1 AND @room > 0 AND @is_over = 0 AND @steps < 20
 BEGIN
@@ -125,10 +133,14 @@ BEGIN
     END;
     ELSE IF @read = @width
         SELECT @from_key = MAX(k.group_key), @taken = 2147483647 FROM @keys AS k;
-    ELSE IF @is_idle = 1
-        SELECT @from_key = N'', @taken = 0, @is_over = 1;
     ELSE
-        SELECT @from_key = N'', @taken = 0, @is_idle = 1;
+    BEGIN
+        SELECT @from_key = N'', @taken = 0, @is_over = @is_idle, @is_idle = 1;
+        SET @round_ms = DATEDIFF_BIG(MILLISECOND, @began_at, SYSUTCDATETIME());
+        SET @quantum = CASE WHEN @weights < @max THEN 1 WHEN @round_ms < 250 AND @quantum < 64 THEN 2 * @quantum
+            ELSE @quantum END;
+        SET @began_at = SYSUTCDATETIME();
+    END;
     SELECT @room = @room - @claimed, @width = 1000;
 
     -- Where the next search in each group starts. NOLOCK, so that it does not start beyond a locked or uncommitted job.
@@ -159,11 +171,12 @@ BEGIN
 END;
 IF @granted = 1
 BEGIN
-    UPDATE [$(schema)].[group_rounds] WITH (ROWLOCK) SET group_key = @from_key, taken = @taken
-        WHERE queue_id = @queue_id;
+    UPDATE [$(schema)].[group_rounds] WITH (ROWLOCK)
+    SET group_key = @from_key, taken = @taken, began_at = ISNULL(@began_at, @now), quantum = @quantum
+    WHERE queue_id = @queue_id;
     IF @@ROWCOUNT = 0
-        INSERT [$(schema)].[group_rounds] WITH (ROWLOCK) (queue_id, group_key, taken)
-            VALUES (@queue_id, @from_key, @taken);
+        INSERT [$(schema)].[group_rounds] WITH (ROWLOCK) (queue_id, group_key, taken, began_at, quantum)
+            VALUES (@queue_id, @from_key, @taken, ISNULL(@began_at, @now), @quantum);
 END;
 COMMIT TRANSACTION;
 

@@ -26,7 +26,7 @@ DROP PROCEDURE IF EXISTS [$(schema)].[list_audit], [$(schema)].[end_audit], [$(s
     [$(schema)].[list_batches], [$(schema)].[cancel_batch], [$(schema)].[seal_batch], [$(schema)].[create_batch],
     [$(schema)].[list_schedules], [$(schema)].[run_schedule_now], [$(schema)].[resume_schedule],
     [$(schema)].[pause_schedule], [$(schema)].[delete_schedule], [$(schema)].[set_schedule], [$(schema)].[schema_info],
-    [$(schema)].[list_errors], [$(schema)].[find_job], [$(schema)].[progress_of], [$(schema)].[list_edges], [$(schema)].[peek_attempts],
+    [$(schema)].[list_errors], [$(schema)].[find_job], [$(schema)].[progress_of], [$(schema)].[list_graph], [$(schema)].[list_edges], [$(schema)].[peek_attempts],
     [$(schema)].[peek], [$(schema)].[list_groups], [$(schema)].[set_group_weight], [$(schema)].[delete_queue], [$(schema)].[delete_empty_queue], [$(schema)].[purge],
     [$(schema)].[set_priority], [$(schema)].[skip], [$(schema)].[run_again], [$(schema)].[promote_now], [$(schema)].[outcomes], [$(schema)].[cancel],
     [$(schema)].[requeue], [$(schema)].[note_requeued], [$(schema)].[resume], [$(schema)].[pause],

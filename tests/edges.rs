@@ -713,3 +713,33 @@ async fn every_job_of_random_graphs_starts_after_its_parents_whatever_fails() {
     assert_eq!(number(&fixture.sql(open).await[0], 0), 0);
     fixture.remove().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_graph_is_found_from_each_of_its_jobs_and_from_its_batch() {
+    let fixture = Fixture::new("edges_graph").await;
+    let admin = fixture.queue.admin();
+    let batch = fixture.queue.create_batch(&NewBatch::new()).await.unwrap();
+    let first = fixture.queue.enqueue(&NewJob::text("x")).await.unwrap().job_id;
+    let second = fixture.queue.enqueue(&NewJob::text("x").after([first]).batch(batch)).await.unwrap().job_id;
+    let third = fixture.queue.enqueue(&NewJob::text("x").after([first, second])).await.unwrap().job_id;
+    fixture.queue.enqueue(&NewJob::text("another graph")).await.unwrap();
+    let edges = vec![(first, second), (first, third), (second, third)];
+    for graph in [
+        admin.graph(first, 10).await.unwrap(),
+        admin.graph(third, 3).await.unwrap(),
+        admin.batch_graph(batch, 10).await.unwrap(),
+    ] {
+        assert_eq!(graph.jobs.iter().map(|job| job.job_id).collect::<Vec<_>>(), [first, second, third]);
+        assert_eq!((&graph.edges, graph.is_partial), (&edges, false));
+        assert_eq!(graph.jobs[2].state, Some(JobState::Waiting));
+    }
+    let nearest = admin.graph(second, 2).await.unwrap();
+    assert_eq!((nearest.jobs.len(), nearest.is_partial), (2, true));
+    // A done job has no row any more.
+    let mut worker = WorkerSession::register(&fixture).await;
+    let claimed = worker.claim(1).await;
+    worker.finish(&[claimed[0].done()]).await;
+    let graph = admin.graph(third, 10).await.unwrap();
+    assert_eq!((graph.jobs[0].state, graph.jobs[0].queue.as_deref()), (Some(JobState::Done), None));
+    fixture.remove().await;
+}

@@ -444,6 +444,7 @@ fn each_procedure_by_which_an_operator_changes_something_is_tried_in_an_open_tra
         "peek",
         "progress_of",
         "list_edges",
+        "list_graph",
         "find_job",
         "list_schedules",
         "peek_attempts",

@@ -43,3 +43,26 @@ async fn a_batch_is_cancelled() {
     let answer = fixture.run(&["batch", "cancel", &batch, "--why", "a wrong file", "--yes", "--json"]).json();
     assert_eq!(answer, [json!({"waiting": 2, "running": 0})]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_graph_of_a_batch_is_shown_by_steps() {
+    let fixture = Fixture::new("graph").await;
+    let batch = fixture.run(&["batch", "create", "work", "--json"]).json()[0]["batch_id"].to_string();
+    let enqueue = |kind: &'static str, after: &str| {
+        let mut command = vec!["enqueue", "work", "x", "--batch", &batch, "--kind", kind, "--json"];
+        if !after.is_empty() {
+            command.extend(["--after", after]);
+        }
+        fixture.run(&command).json()[0]["job_id"].to_string()
+    };
+    let thumbnails: Vec<String> = (0..3).map(|_| enqueue("thumbnail", "")).collect();
+    let montage = enqueue("montage", &thumbnails.join(","));
+    enqueue("publish", &format!("{montage},{}", thumbnails[0]));
+    let shown = fixture.run(&["batch", "show", &batch]).ok();
+    let graph = shown.split("\ngraph\n").nth(1).expect("a graph");
+    let expected = "STEP         JOBS  STATES     AFTER\n\
+                    1 thumbnail  3     3 ready    -\n\
+                    2 montage    1     1 waiting  1 thumbnail\n\
+                    3 publish    1     1 waiting  1 thumbnail, 2 montage\n";
+    assert_eq!(graph, expected);
+}

@@ -4,10 +4,10 @@ use super::admin::Admin;
 use std::slice;
 
 use crate::error::Error;
-use crate::id::JobId;
+use crate::id::{BatchId, JobId};
 use crate::job::JobState;
 use crate::procedures::operator::{
-    FailedAttempt, IDS, IdPage, JobCursor, JobEdges, JobFilter, JobPage, JobProgress, JobRow, Listing, ROWS,
+    FailedAttempt, IDS, IdPage, JobCursor, JobEdges, JobFilter, JobGraph, JobPage, JobProgress, JobRow, Listing, ROWS,
 };
 
 impl Admin<'_> {
@@ -122,6 +122,27 @@ impl Admin<'_> {
     /// [`Error::Refused`] if `max` is out of range; [`Error::PermissionDenied`] for a producer.
     pub async fn edges(self, job_id: JobId, max: usize) -> Result<JobEdges, Error> {
         self.queue.session().await?.edges(job_id, max).await
+    }
+
+    /// Returns the graph of a job: the jobs that it waits for, those that wait for it, and so on, in both directions, up to
+    /// `max` jobs (1 to 1,000), the nearest ones. Jobs whose rows are gone are included as long as others waited for them.
+    /// Never blocks.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`] if `max` is out of range; [`Error::PermissionDenied`] for a producer or a worker.
+    pub async fn graph(self, job_id: JobId, max: usize) -> Result<JobGraph, Error> {
+        self.queue.session().await?.graph(Some(job_id), None, max).await
+    }
+
+    /// Same as [`graph`](crate::admin::Admin::graph), for the unfinished jobs of a batch and all jobs that are connected
+    /// with them.
+    ///
+    /// # Errors
+    ///
+    /// As [`graph`](crate::admin::Admin::graph).
+    pub async fn batch_graph(self, batch: BatchId, max: usize) -> Result<JobGraph, Error> {
+        self.queue.session().await?.graph(None, Some(batch), max).await
     }
 
     /// Returns the progress that running or finished jobs have reported

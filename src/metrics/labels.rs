@@ -33,7 +33,7 @@ pub(crate) const LIMITS: [&str; 7] = ["idle", "claim", "busy", "finish", "queue_
 
 /// The values of `procedure`: the procedures of the schema, `install` and `uninstall` for the scripts, and `connect`
 /// for opening a connection.
-pub(crate) const PROCEDURES: [&str; 68] = [
+pub(crate) const PROCEDURES: [&str; 69] = [
     "connect",
     "install",
     "uninstall",
@@ -86,6 +86,7 @@ pub(crate) const PROCEDURES: [&str; 68] = [
     "find_job",
     "progress_of",
     "list_edges",
+    "list_graph",
     "set_schedule",
     "delete_schedule",
     "pause_schedule",

@@ -51,6 +51,7 @@ mod events;
 mod failure;
 mod fields;
 mod frame;
+mod graph;
 mod job_search;
 mod links;
 mod options;

@@ -163,5 +163,17 @@ async fn a_job_that_waits_for_others_names_them_and_they_name_it() {
         assert!(page.texts("h2").contains(&heading.to_owned()));
         let cells = page.texts("table a, table td");
         assert_eq!([cells[0].clone(), cells[1..].join(" ")], row);
+        assert_eq!(page.texts("svg.graph text.kind"), [format!("thumbnail {parent}"), format!("montage {child}")]);
+        assert_eq!(page.texts("svg.graph text:not(.kind)"), ["ready", "waiting"]);
     }
+    // A large graph is folded, and what comes from outside is text in it.
+    let pages: Vec<NewJob> =
+        (0..60).map(|n| NewJob::text("x").kind(if n % 2 == 0 { "<b>" } else { "page" }).after([child])).collect();
+    fixture.queue.enqueue_many(&pages).await.unwrap();
+    let page = fixture.open().page(&format!("job?queue=work&id={parent}")).await;
+    assert_eq!(
+        page.texts("svg.graph text.kind"),
+        [format!("thumbnail {parent}"), format!("montage {child}"), "<b> × 30".to_owned(), "page × 30".to_owned()]
+    );
+    assert_eq!(page.texts("svg.graph text:not(.kind)")[2..], ["30 waiting", "30 waiting"]);
 }

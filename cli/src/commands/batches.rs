@@ -4,8 +4,8 @@ use std::io::{self, IsTerminal};
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use readpast::admin::Changed;
-use readpast::{BatchId, BatchRow, NewBatch, NewJob, Queue};
+use readpast::admin::{Changed, GraphStep};
+use readpast::{BatchId, BatchRow, Error, NewBatch, NewJob, Queue};
 use serde_json::json;
 
 use super::schedules::queues;
@@ -52,7 +52,9 @@ pub enum BatchCommand {
         #[command(flatten)]
         options: Box<JobOptions>,
     },
-    /// Show the progress of a batch
+    /// Show the progress of a batch, and the graph of its unfinished jobs if some wait for others
+    ///
+    /// In the graph, jobs of one kind that are equally far from its beginning share a line. A producer does not see it.
     ///
     /// Role: producer, operator or monitor.
     Show { batch: i64 },
@@ -140,8 +142,12 @@ impl BatchCommand {
                 output.one(&json!({"batch_id": batch}), || format!("batch {batch}"))?;
             }
             BatchCommand::Show { batch } => {
-                let row = must_be_there(&common.schema().await?, batch).await?;
+                let schema = common.schema().await?;
+                let row = must_be_there(&schema, batch).await?;
                 output.record(&row, || fields(&row))?;
+                if !output.is_json() {
+                    show_graph(&schema, row.batch_id, output).await?;
+                }
             }
             BatchCommand::Seal { batch } => {
                 let schema = common.schema().await?;
@@ -179,6 +185,35 @@ impl BatchCommand {
 async fn must_be_there(schema: &Queue, batch: i64) -> Result<BatchRow> {
     let row = schema.batch(BatchId(batch)).await?;
     row.ok_or_else(|| failure(Exit::NotFound, format!("there is no batch {batch}")))
+}
+
+/// The most jobs of a graph.
+const GRAPH: usize = 1_000;
+
+/// Prints the graph of a batch's unfinished jobs, if they have edges and the login may see them.
+async fn show_graph(schema: &Queue, batch: BatchId, output: Output) -> Result<()> {
+    let graph = match schema.admin().batch_graph(batch, GRAPH).await {
+        Err(Error::PermissionDenied { .. }) => return Ok(()),
+        graph => graph?,
+    };
+    if graph.edges.is_empty() {
+        return Ok(());
+    }
+    let steps = graph.steps(0);
+    let name = |step: &GraphStep| format!("{} {}", step.depth + 1, texts::or_dash(step.kind.as_ref()));
+    output.line(if graph.is_partial { "\ngraph, the first 1,000 jobs" } else { "\ngraph" })?;
+    output.many(&steps, "", &["step", "jobs", "states", "after"], &[], |step| {
+        let states = step.states.iter().map(|(state, count)| {
+            format!("{count} {}", state.map_or_else(|| "gone".to_owned(), |state| texts::word(&state)))
+        });
+        let after: Vec<String> = step.after.iter().map(|parent| name(&steps[*parent])).collect();
+        vec![
+            name(step),
+            step.jobs.len().to_string(),
+            states.collect::<Vec<_>>().join(", "),
+            texts::or_dash(Some(after.join(", ")).filter(|after| !after.is_empty())),
+        ]
+    })
 }
 
 fn fields(batch: &BatchRow) -> Vec<(&'static str, String)> {

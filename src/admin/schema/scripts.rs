@@ -127,6 +127,7 @@ pub(super) const SCRIPTS: &[(&str, &str)] = &[
     ("448_list_groups.sql", include_str!("../../../sql/448_list_groups.sql")),
     ("450_peek.sql", include_str!("../../../sql/450_peek.sql")),
     ("452_list_edges.sql", include_str!("../../../sql/452_list_edges.sql")),
+    ("454_list_graph.sql", include_str!("../../../sql/454_list_graph.sql")),
     ("455_peek_attempts.sql", include_str!("../../../sql/455_peek_attempts.sql")),
     ("457_progress_of.sql", include_str!("../../../sql/457_progress_of.sql")),
     ("458_find_job.sql", include_str!("../../../sql/458_find_job.sql")),

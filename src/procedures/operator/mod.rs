@@ -3,6 +3,7 @@
 mod attempts;
 mod audit;
 mod edges;
+mod graph;
 mod group_row;
 mod history_row;
 mod job_changes;
@@ -19,6 +20,7 @@ pub(crate) use attempts::FailedJob;
 pub use attempts::{FailedAttempt, JobProgress};
 pub use audit::{AuditRow, NewAudit};
 pub use edges::{Edge, JobEdges};
+pub use graph::{GraphJob, GraphStep, JobGraph};
 pub use group_row::GroupRow;
 pub use history_row::HistoryRow;
 pub(crate) use job_changes::{CancelAnswer, OPERATOR_BATCH};

@@ -18,12 +18,17 @@ use crate::app::App;
 use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::frame::Frame;
+use crate::graph;
 use crate::job_search::JobSearch;
 use crate::links::link;
 use crate::payload_view::{SHOWN_BYTES, View};
 use crate::render::html;
 use crate::security::visitor::Visitor;
 use crate::texts::{self, Time, age, exact, number};
+
+/// The most jobs of a graph that are read, and that are drawn one by one.
+const GRAPH: usize = 1_000;
+const DRAWN_SINGLY: usize = 40;
 
 /// The most edges of each side on the page.
 const SHOWN_EDGES: usize = 100;
@@ -41,6 +46,8 @@ struct Page<'a> {
     fields: Vec<(&'static str, String, Option<String>)>,
     headers: Vec<(String, String)>,
     progress: Option<ProgressView>,
+    /// The picture of the jobs that wait for each other, and whether it shows only the nearest ones.
+    graph: Option<(String, bool)>,
     /// The jobs that it waits for, and those that wait for it, with their headings.
     edges: [(&'static str, Vec<EdgeView>); 2],
     attempts: Vec<AttemptView>,
@@ -249,6 +256,12 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
     let attempts = queue.admin().attempts(job.job_id).await?;
     let progress = queue.admin().progress_of(&ids).await?;
     let edges = queue.admin().edges(job.job_id, SHOWN_EDGES).await?;
+    let graph = if edges.parents.is_empty() && edges.children.is_empty() {
+        None
+    } else {
+        let graph = queue.admin().graph(job.job_id, GRAPH).await?;
+        Some((graph::svg(&graph.steps(DRAWN_SINGLY), queue.name()), graph.is_partial))
+    };
     let reading = app.readings.now().await;
     let stats = reading.queue(queue.name()).map(|line| &line.activity.stats);
     let times = [
@@ -265,6 +278,7 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
         id: job.job_id.to_string(),
         queue: queue.name(),
         next: next(&job, &edges, stats),
+        graph,
         edges: [
             ("Waits for", edges.parents.iter().map(EdgeView::new).collect()),
             ("Jobs that wait for it", edges.children.iter().map(EdgeView::new).collect()),
