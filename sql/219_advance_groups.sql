@@ -13,7 +13,8 @@ CREATE OR ALTER PROCEDURE [$(schema)].[advance_groups]
     -- how long to wait for the application lock; NULL: a fifth of a second, or not at all in a fair queue, whose claims
     -- do this first
     @wait_ms  int            = NULL,
-    @error    nvarchar(2048) = NULL OUTPUT
+    @error    nvarchar(2048) = NULL OUTPUT,
+    @once     bit            = 0     -- 1: handles a thousand events at most
 AS
 SET NOCOUNT ON;
 SET ROWCOUNT 0;
@@ -68,7 +69,7 @@ BEGIN TRY
             INTO @events (event_id, group_key, ended, job_id)
             WHERE queue_id = @queue_id AND event_id >= @events_from
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
-        SET @is_full = CASE WHEN @granted = 1 AND @@ROWCOUNT = @most THEN 1 ELSE 0 END;
+        SET @is_full = CASE WHEN @granted = 1 AND @@ROWCOUNT = @most AND @once = 0 THEN 1 ELSE 0 END;
 
         IF EXISTS (SELECT 1 FROM @events)
         BEGIN
@@ -98,7 +99,7 @@ BEGIN TRY
             INSERT @next (job_id, group_key)
             SELECT w.job_id, k.group_key
             FROM @groups AS k
-            CROSS APPLY (SELECT TOP (CASE WHEN k.in_turn < @limit THEN @limit - k.in_turn ELSE 0 END) j.job_id
+            CROSS APPLY (SELECT TOP (CASE WHEN @limit > 0 AND k.in_turn < @limit THEN @limit - k.in_turn ELSE 0 END) j.job_id
                          FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_waiting))
                          WHERE j.queue_id = @queue_id AND j.group_key = k.group_key AND j.state = 6
                              AND ISNULL(j.held, 0) = 0

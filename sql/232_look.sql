@@ -18,7 +18,7 @@ FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_
 WHERE queue_id = @queue_id AND state = 0 AND alone = 1
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
--- A claim handles events first. Of groups whose jobs are locked, or gone, only a thousand are looked at.
+-- A claim handles events first. Of groups whose jobs are locked, or gone, as many are looked at as a claim goes through.
 IF @is_fair = 1 AND @found = 0
     SELECT TOP (1) @found = 1 FROM [$(schema)].[group_events] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
     WHERE queue_id = @queue_id AND event_id >= ISNULL((SELECT events_from FROM [$(schema)].[duties] WITH (NOLOCK)
@@ -26,7 +26,7 @@ IF @is_fair = 1 AND @found = 0
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 IF @is_fair = 1 AND @found = 0
     SELECT TOP (1) @found = 1
-    FROM (SELECT TOP (1000) group_key, from_id
+    FROM (SELECT TOP (20000) group_key, from_id
           FROM [$(schema)].[groups] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
           WHERE queue_id = @queue_id AND from_id < 9223372036854775807
           ORDER BY group_key) AS g

@@ -5,9 +5,9 @@
 -- Groups with waiting jobs take part in rounds, in the order of their keys. In a round, a group gets as many jobs as its
 -- weight says, in the order of their ids, and nothing if it has none: the others then come round sooner. group_rounds
 -- keeps where a round stands from one claim to the next. If all groups together get less than @max in a round, the call
--- takes several rounds at once. With more groups, the quantum doubles, up to 64 jobs for each unit of weight, while rounds
--- take less than a quarter of a second, because it costs less to take several jobs of one group. As soon as a round takes
--- longer than a second, it is 1. (This is deficit round robin, without a deficit to carry over, because all jobs count the
+-- takes several rounds at once. With more groups, and claims of 100 jobs or more, the quantum doubles, up to 64 jobs for
+-- each unit of weight, while rounds take less than a quarter of a second, because it costs less to take several jobs of one
+-- group. As soon as a round takes longer than a second, it is 1. (This is deficit round robin, without a deficit to carry over, because all jobs count the
 -- same: Shreedhar and Varghese, "Efficient Fair Queuing Using Deficit Round Robin", 1995.)
 --
 -- Only one session of a queue at a time claims here: it shares the application lock of advance_groups, which adds groups
@@ -23,7 +23,7 @@ AS
 SET NOCOUNT, XACT_ABORT ON;
 DECLARE @now datetime2(3), @room int = @max, @width int = @max, @granted bit = 0, @any bit = 0, @rounds int = 1,
     @from_key nvarchar(128) = N'', @taken int = 0, @read int, @found int, @claimed int, @last_key nvarchar(128),
-    @is_idle bit = 0, @is_over bit = 0, @steps int = 0,
+    @is_idle bit = 0, @is_over bit = 0, @steps int = 0, @wraps int = 0,
     @weights bigint, @began_at datetime2(3), @quantum int = 1, @round_ms bigint;
 -- Groups in the order of the round. quota: how many jobs the group may still get. before: how many those before it may.
 DECLARE @keys TABLE (group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL PRIMARY KEY CLUSTERED,
@@ -35,10 +35,10 @@ DECLARE @jobs TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED,
 DECLARE @places TABLE (place int NOT NULL IDENTITY (1, 1) PRIMARY KEY CLUSTERED, job_id bigint NOT NULL);
 
 -- Claims would otherwise keep advance_groups waiting, and never see a new group.
-EXEC [$(schema)].[advance_groups] @queue_id, 500;
--- Without groups, the claim need not wait for the lock.
+EXEC [$(schema)].[advance_groups] @queue_id, 500, @once = 1;
+-- Without groups, the claim need not wait for the lock. NOLOCK, because another claim may be changing the only one.
 SELECT TOP (1) @any = 1
-FROM [$(schema)].[groups] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
+FROM [$(schema)].[groups] WITH (NOLOCK)
 WHERE queue_id = @queue_id AND from_id < 9223372036854775807
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 IF @any = 0
@@ -52,10 +52,10 @@ BEGIN
     SELECT @from_key = group_key, @taken = taken, @began_at = began_at, @quantum = quantum
     FROM [$(schema)].[group_rounds] WHERE queue_id = @queue_id;
     SET @round_ms = DATEDIFF_BIG(MILLISECOND, @began_at, @now);
-    IF @round_ms NOT BETWEEN 0 AND 1000
+    IF @max < 100 OR @round_ms NOT BETWEEN 0 AND 1000
         SET @quantum = 1;
     IF @from_key = N'' AND @taken = 0
-        SET @is_idle = 1;
+        SELECT @is_idle = 1, @began_at = @now;
     SELECT @weights = SUM(k.weight)
     FROM (SELECT TOP (@max) ISNULL(w.weight, 1) AS weight
           FROM [$(schema)].[groups] AS g WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
@@ -73,7 +73,9 @@ BEGIN
     INSERT @keys (group_key, quota, before, from_id)
     SELECT k.group_key, k.quota, SUM(k.quota) OVER (ORDER BY k.group_key) - k.quota, k.from_id
     FROM (SELECT TOP (@width) g.group_key, g.from_id,
-              ISNULL(w.weight, 1) * @rounds - CASE WHEN g.group_key = @from_key THEN @taken ELSE 0 END AS quota
+              CASE WHEN ISNULL(w.weight, 1) * @rounds - CASE WHEN g.group_key = @from_key THEN @taken ELSE 0 END < @room
+                  THEN ISNULL(w.weight, 1) * @rounds - CASE WHEN g.group_key = @from_key THEN @taken ELSE 0 END
+                  ELSE @room END AS quota
           FROM [$(schema)].[groups] AS g WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK)
           LEFT LOOP JOIN [$(schema)].[group_weights] AS w
               WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (group_weights_pk (queue_id, group_key)))
@@ -83,15 +85,15 @@ BEGIN
           ORDER BY g.group_key) AS k
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
     SET @read = @@ROWCOUNT;
-    -- After the first step, most groups have no job that can be claimed, so more of them are read.
-    DELETE @keys WHERE before >= @width;
+    -- After the first step, most groups have fewer jobs than they may get, so more of them are read.
+    DELETE @keys WHERE before >= CASE @steps WHEN 0 THEN @room ELSE 1000 + 20 * @room END;
     IF @@ROWCOUNT > 0
         SET @read = @width;
 
     INSERT @next (job_id, group_key)
     SELECT TOP (@room) w.job_id, k.group_key
     FROM @keys AS k
-    CROSS APPLY (SELECT TOP (CASE WHEN k.quota < @room THEN k.quota ELSE @room END) j.job_id
+    CROSS APPLY (SELECT TOP (k.quota) j.job_id
                  FROM [$(schema)].[jobs] AS j
                      WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_waiting (queue_id, group_key, job_id)))
                  WHERE j.queue_id = @queue_id AND j.group_key = k.group_key AND j.state = 6
@@ -135,11 +137,18 @@ BEGIN
         SELECT @from_key = MAX(k.group_key), @taken = 2147483647 FROM @keys AS k;
     ELSE
     BEGIN
-        SELECT @from_key = N'', @taken = 0, @is_over = @is_idle, @is_idle = 1;
-        SET @round_ms = DATEDIFF_BIG(MILLISECOND, @began_at, SYSUTCDATETIME());
-        SET @quantum = CASE WHEN @weights < @max THEN 1 WHEN @round_ms < 250 AND @quantum < 64 THEN 2 * @quantum
-            ELSE @quantum END;
-        SET @began_at = SYSUTCDATETIME();
+        SET @is_over = @is_idle;
+        IF @is_idle = 0
+        BEGIN
+            SET @round_ms = DATEDIFF_BIG(MILLISECOND, @began_at, SYSUTCDATETIME());
+            SET @quantum = CASE WHEN @max < 100 OR @weights < @max THEN 1
+                WHEN @round_ms < 250 AND @quantum < 64 THEN 2 * @quantum ELSE @quantum END;
+            -- Most groups have nothing that can be claimed.
+            SET @wraps = @wraps + 1;
+            IF @wraps > 2
+                SET @rounds = CASE WHEN 2 * @rounds < @max THEN 2 * @rounds ELSE @max END;
+        END;
+        SELECT @from_key = N'', @taken = 0, @is_idle = 1, @began_at = SYSUTCDATETIME();
     END;
     SELECT @room = @room - @claimed, @width = 1000;
 

@@ -268,7 +268,8 @@ BEGIN
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
     IF @outcome > 0
         UPDATE m
-        SET state = CASE WHEN j.job_id IS NULL THEN 3 WHEN j.state = 1 AND j.in_turn IS NULL THEN 6 ELSE j.state END
+        SET state = CASE WHEN j.job_id IS NULL THEN 3 WHEN j.state = 1 AND j.in_turn IS NULL AND m.in_turn = 1 THEN 6
+            ELSE j.state END
         FROM @members AS m
         LEFT JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
             ON j.job_id = m.job_id

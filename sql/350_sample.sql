@@ -109,9 +109,9 @@ BEGIN
     -- the first of 1,000 groups.
     IF @is_fair = 1
     BEGIN
-        SELECT @counted = SUM(CASE WHEN w.group_key IS NULL OR w.held = 1 THEN 0 ELSE 1 END)
-        FROM (SELECT TOP (100000) j.group_key, j.held FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_waiting))
-              WHERE j.queue_id = @queue_id AND j.state = 6) AS w
+        SELECT @counted = SUM(CASE WHEN w.held = 1 THEN 0 ELSE 1 END)
+        FROM (SELECT TOP (100000) j.held FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_waiting))
+              WHERE j.queue_id = @queue_id AND j.state = 6 AND j.group_key > N'') AS w
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
         SELECT @due_at = MIN(w.due_at)
         FROM (SELECT TOP (1000) group_key, from_id FROM [$(schema)].[groups] WITH (NOLOCK)

@@ -297,6 +297,48 @@ async fn groups_without_jobs_do_not_stay() {
     fixture.remove().await;
 }
 
+/// Claims of one group at the same time wait for each other, and none comes back empty while jobs wait.
+#[tokio::test(flavor = "multi_thread")]
+async fn claims_at_the_same_time_all_get_jobs() {
+    let fixture = fair("fair_at_once").await;
+    let jobs = flood(&fixture, "a", 400).await;
+    let mut claims = Vec::new();
+    for _ in 0..4 {
+        let mut worker = WorkerSession::register(&fixture).await;
+        claims.push(tokio::spawn(async move {
+            let mut claimed = Vec::new();
+            for _ in 0..10 {
+                let some = worker.claim(10).await;
+                assert_eq!(some.len(), 10);
+                claimed.extend(ids(&some));
+            }
+            claimed
+        }));
+    }
+    let mut claimed = Vec::new();
+    for claim in claims {
+        claimed.extend(claim.await.unwrap());
+    }
+    claimed.sort_unstable();
+    assert_eq!(claimed, jobs);
+    fixture.remove().await;
+}
+
+/// Large claims of many groups take several jobs of each while rounds are quick; a claim is full as long as jobs wait.
+#[tokio::test(flavor = "multi_thread")]
+async fn large_claims_of_many_groups_are_full() {
+    let fixture = fair("fair_large").await;
+    fixture.queue.admin().set_group_weight("g7", 1_000).await.unwrap();
+    let jobs: Vec<NewJob> = (0..2_000).map(|n| NewJob::text("x").group_key(format!("g{}", n % 500))).collect();
+    fixture.queue.enqueue_many(&jobs).await.unwrap();
+    let mut worker = WorkerSession::register(&fixture).await;
+    for claim in 0..10 {
+        assert_eq!(worker.claim(200).await.len(), 200, "claim {claim}");
+    }
+    assert_eq!(ids(&worker.claim(200).await), NONE);
+    fixture.remove().await;
+}
+
 /// A claim inside a transaction would keep all others waiting; and what waits there is found without advance_groups.
 #[tokio::test(flavor = "multi_thread")]
 async fn claims_find_new_groups_by_themselves_and_run_in_no_transaction() {

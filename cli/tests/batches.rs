@@ -48,16 +48,15 @@ async fn a_batch_is_cancelled() {
 async fn the_graph_of_a_batch_is_shown_by_steps() {
     let fixture = Fixture::new("graph").await;
     let batch = fixture.run(&["batch", "create", "work", "--json"]).json()[0]["batch_id"].to_string();
-    let enqueue = |kind: &'static str, after: &str| {
+    let enqueue = |kind: &'static str, after: &[&str]| {
         let mut command = vec!["enqueue", "work", "x", "--batch", &batch, "--kind", kind, "--json"];
-        if !after.is_empty() {
-            command.extend(["--after", after]);
-        }
+        after.iter().for_each(|parent| command.extend(["--after", parent]));
         fixture.run(&command).json()[0]["job_id"].to_string()
     };
-    let thumbnails: Vec<String> = (0..3).map(|_| enqueue("thumbnail", "")).collect();
-    let montage = enqueue("montage", &thumbnails.join(","));
-    enqueue("publish", &format!("{montage},{}", thumbnails[0]));
+    let thumbnails: Vec<String> = (0..3).map(|_| enqueue("thumbnail", &[])).collect();
+    let parents: Vec<&str> = thumbnails.iter().map(String::as_str).collect();
+    let montage = enqueue("montage", &parents);
+    enqueue("publish", &[&montage, parents[0]]);
     let shown = fixture.run(&["batch", "show", &batch]).ok();
     let graph = shown.split("\ngraph\n").nth(1).expect("a graph");
     let expected = "STEP         JOBS  STATES     AFTER\n\

@@ -232,7 +232,7 @@ impl Session {
         // OUTPUT returns rows in no particular order.
         match highest {
             _ if is_shared => {
-                let ready = jobs.iter().take_while(|job| job.group_key().is_none()).count();
+                let ready = jobs.iter().rposition(|job| job.group_key().is_none()).map_or(0, |last| last + 1);
                 jobs[..ready].sort_unstable_by_key(|job| (job.priority, job.id));
             }
             _ if status & IN_ORDER != 0 => {}
