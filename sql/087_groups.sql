@@ -63,6 +63,8 @@ IF OBJECT_ID(N'[$(schema)].[group_rounds]', N'U') IS NULL
         taken     int           NOT NULL,
         began_at  datetime2(3)  NOT NULL,  -- when the round began
         quantum   int           NOT NULL,  -- how many jobs a group gets for each unit of its weight
+        seen      int           NOT NULL,  -- how many groups it has met so far, and how many the round before met
+        last_seen int           NOT NULL,
         CONSTRAINT group_rounds_pk PRIMARY KEY CLUSTERED (queue_id)
         WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)
     );

@@ -53,7 +53,7 @@ DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @is_lifo bit, @deli
     @alone_waits bit = 0, @status int, @room int = @max,
     @at_least smallint = -32768, @priority smallint, @mark bigint, @gap_from bigint, @below_to bigint,
     @below_from bigint, @mark_highest bigint, @mark_lowered bigint, @from_id bigint, @end_id bigint, @part tinyint,
-    @claimed int, @is_over bit, @late bit = 0, @open int = @@TRANCOUNT;
+    @claimed int, @is_over bit, @late bit = 0, @begun int = @@TRANCOUNT;
 
 SET @expired = NULL;
 SELECT @queue_id = queue_id, @is_lifo = CASE claim_order WHEN 'lifo' THEN 1 ELSE 0 END, @delivery = delivery,
@@ -64,7 +64,7 @@ FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @qu
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
 -- A client's setting (IMPLICIT_TRANSACTIONS) has begun one with the first read.
-IF @is_fair = 1 AND @open = 0 AND @@TRANCOUNT > 0
+IF @is_fair = 1 AND @begun = 0 AND @@TRANCOUNT > 0
 BEGIN
     COMMIT TRANSACTION;
     SET IMPLICIT_TRANSACTIONS OFF;

@@ -6,8 +6,8 @@
 -- weight says, in the order of their ids, and nothing if it has none: the others then come round sooner. group_rounds
 -- keeps where a round stands from one claim to the next. If all groups together get less than @max in a round, the call
 -- takes several rounds at once. With more groups, and claims of 100 jobs or more, the quantum doubles, up to 64 jobs for
--- each unit of weight, while rounds take less than a quarter of a second, because it costs less to take several jobs of one
--- group. As soon as a round takes longer than a second, it is 1. (This is deficit round robin, without a deficit to carry over, because all jobs count the
+-- each unit of weight, while rounds take less than half a second, because it costs less to take several jobs of one group.
+-- As soon as a round takes longer than two seconds, it is 1. (This is deficit round robin, without a deficit to carry over, because all jobs count the
 -- same: Shreedhar and Varghese, "Efficient Fair Queuing Using Deficit Round Robin", 1995.)
 --
 -- Only one session of a queue at a time claims here: it shares the application lock of advance_groups, which adds groups
@@ -24,7 +24,8 @@ SET NOCOUNT, XACT_ABORT ON;
 DECLARE @now datetime2(3), @room int = @max, @width int = @max, @granted bit = 0, @any bit = 0, @rounds int = 1,
     @from_key nvarchar(128) = N'', @taken int = 0, @read int, @found int, @claimed int, @last_key nvarchar(128),
     @is_idle bit = 0, @is_over bit = 0, @steps int = 0, @wraps int = 0,
-    @weights bigint, @began_at datetime2(3), @quantum int = 1, @round_ms bigint;
+    @weights bigint, @began_at datetime2(3), @quantum int = 1, @round_ms bigint,
+    @seen int = 0, @last_seen int = 0;
 -- Groups in the order of the round. quota: how many jobs the group may still get. before: how many those before it may.
 DECLARE @keys TABLE (group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL PRIMARY KEY CLUSTERED,
     quota int NOT NULL, before int NOT NULL, from_id bigint NULL);
@@ -49,22 +50,26 @@ EXEC [$(schema)].[lock_groups] @queue_id, 500, @granted OUTPUT;
 SET @now = SYSUTCDATETIME();
 IF @granted = 1
 BEGIN
-    SELECT @from_key = group_key, @taken = taken, @began_at = began_at, @quantum = quantum
+    SELECT @from_key = group_key, @taken = taken, @began_at = began_at, @quantum = quantum, @seen = seen,
+        @last_seen = last_seen
     FROM [$(schema)].[group_rounds] WHERE queue_id = @queue_id;
     SET @round_ms = DATEDIFF_BIG(MILLISECOND, @began_at, @now);
-    IF @max < 100 OR @round_ms NOT BETWEEN 0 AND 1000
+    IF @max < 100 OR @round_ms NOT BETWEEN 0 AND 2000
         SET @quantum = 1;
     IF @from_key = N'' AND @taken = 0
         SELECT @is_idle = 1, @began_at = @now;
-    SELECT @weights = SUM(k.weight)
-    FROM (SELECT TOP (@max) ISNULL(w.weight, 1) AS weight
-          FROM [$(schema)].[groups] AS g WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
-          LEFT LOOP JOIN [$(schema)].[group_weights] AS w
-              WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (group_weights_pk (queue_id, group_key)))
-              ON w.queue_id = @queue_id AND w.group_key = g.group_key
-          WHERE g.queue_id = @queue_id AND g.from_id < 9223372036854775807
-          ORDER BY g.group_key) AS k
-    OPTION (MAXDOP 1, KEEPFIXED PLAN);
+    -- Each group has a weight of 1 or more.
+    SET @weights = @last_seen;
+    IF @last_seen < @max
+        SELECT @weights = SUM(k.weight)
+        FROM (SELECT TOP (@max) ISNULL(w.weight, 1) AS weight
+              FROM [$(schema)].[groups] AS g WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
+              LEFT LOOP JOIN [$(schema)].[group_weights] AS w
+                  WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (group_weights_pk (queue_id, group_key)))
+                  ON w.queue_id = @queue_id AND w.group_key = g.group_key
+              WHERE g.queue_id = @queue_id AND g.from_id < 9223372036854775807
+              ORDER BY g.group_key) AS k
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
     SET @rounds = CASE WHEN @weights < @max THEN @max / @weights ELSE @quantum END;
 END;
 WHILE @granted = 1 AND @room > 0 AND @is_over = 0 AND @steps < 20
@@ -133,22 +138,24 @@ BEGIN
         SET @from_key = @last_key;
         DELETE @keys WHERE group_key > @last_key;
     END;
-    ELSE IF @read = @width
+    SET @seen = @seen + (SELECT COUNT(*) FROM @keys);
+    IF @found < @room AND @read = @width
         SELECT @from_key = MAX(k.group_key), @taken = 2147483647 FROM @keys AS k;
-    ELSE
+    ELSE IF @found < @room
     BEGIN
         SET @is_over = @is_idle;
         IF @is_idle = 0
         BEGIN
             SET @round_ms = DATEDIFF_BIG(MILLISECOND, @began_at, SYSUTCDATETIME());
             SET @quantum = CASE WHEN @max < 100 OR @weights < @max THEN 1
-                WHEN @round_ms < 250 AND @quantum < 64 THEN 2 * @quantum ELSE @quantum END;
+                WHEN @round_ms < 500 AND @quantum < 64 THEN 2 * @quantum ELSE @quantum END;
             -- Most groups have nothing that can be claimed.
             SET @wraps = @wraps + 1;
             IF @wraps > 2
                 SET @rounds = CASE WHEN 2 * @rounds < @max THEN 2 * @rounds ELSE @max END;
         END;
-        SELECT @from_key = N'', @taken = 0, @is_idle = 1, @began_at = SYSUTCDATETIME();
+        SELECT @from_key = N'', @taken = 0, @is_idle = 1, @began_at = SYSUTCDATETIME(), @last_seen = @seen;
+        SET @seen = 0;
     END;
     SELECT @room = @room - @claimed, @width = 1000;
 
@@ -181,11 +188,12 @@ END;
 IF @granted = 1
 BEGIN
     UPDATE [$(schema)].[group_rounds] WITH (ROWLOCK)
-    SET group_key = @from_key, taken = @taken, began_at = ISNULL(@began_at, @now), quantum = @quantum
+    SET group_key = @from_key, taken = @taken, began_at = ISNULL(@began_at, @now), quantum = @quantum,
+        seen = @seen, last_seen = @last_seen
     WHERE queue_id = @queue_id;
     IF @@ROWCOUNT = 0
-        INSERT [$(schema)].[group_rounds] WITH (ROWLOCK) (queue_id, group_key, taken, began_at, quantum)
-            VALUES (@queue_id, @from_key, @taken, ISNULL(@began_at, @now), @quantum);
+        INSERT [$(schema)].[group_rounds] WITH (ROWLOCK) (queue_id, group_key, taken, began_at, quantum, seen, last_seen)
+            VALUES (@queue_id, @from_key, @taken, ISNULL(@began_at, @now), @quantum, @seen, @last_seen);
 END;
 COMMIT TRANSACTION;
 

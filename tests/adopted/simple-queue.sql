@@ -362,7 +362,6 @@ OUTPUT deleted.[Id], deleted.[CreatedAt], deleted.[ProcessingStartedAt], ISNULL(
 INTO @rows ([their_Id], [their_CreatedAt], [their_ProcessingStartedAt], payload, headers)
 OPTION (MAXDOP 1, KEEPFIXED PLAN, LOOP JOIN);
 IF @@ROWCOUNT = 0
-    COMMIT TRANSACTION;
 -- A row whose key already has a job was made ready outside readpast: the job is taken over, its fence grows, its
 -- attempts restart (failed ones stay listed, as after a requeue). First the ids from the index alone, then the jobs by
 -- id, each before its index entries, the order of all procedures.

@@ -50,7 +50,7 @@ async fn ageing(queue: &Queue) -> Result<(), BoxError> {
 
 async fn shared(queue: &Queue) -> Result<(), BoxError> {
     queue.admin().create(QueueOptions::default().fair(true)).await?;
-    queue.admin().set_group_weight("customer 17", 3).await?; // three jobs for each one of other customers
+    queue.admin().set_group_weight("customer 17", 3).await?; // three jobs for every one of another customer
     queue.enqueue(&NewJob::text("create").group_key("customer 17")).await?;
     Ok(())
 }
