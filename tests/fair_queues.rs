@@ -479,12 +479,12 @@ async fn a_worker_drains_a_fair_queue() {
         Ok(())
     });
     drained(Worker::builder(&fixture.queue, handlers).start().await.unwrap()).await;
-    let runs = runs.lock();
+    let runs = runs.lock().clone();
     assert!(ids.iter().all(|id| runs.get(id) == Some(&1)), "each once");
     assert_eq!(runs.len(), 440);
     // Of the first half, "many" has had about one of 25 jobs in a round, although retries come in between, and "heavy" all of
     // its own.
-    let order = order.lock();
+    let order = order.lock().clone();
     let first_half = |jobs: &[JobId]| order[..220].iter().filter(|id| jobs.contains(id)).count();
     let (many, heavy) = (first_half(&ids[..200]), first_half(&ids[400..]));
     assert!(many < 30 && heavy > 20, "{many} {heavy}");
