@@ -212,14 +212,11 @@ COMMIT TRANSACTION;
 IF @old_order <> @claim_order AND 'lifo' IN (@old_order, @claim_order)
     EXEC [$(schema)].[lower_marks] @queue_id, 0;
 
--- Groups whose jobs have waited for their share get turns.
+-- The next promote gives turns to groups whose jobs have waited for their share.
 IF @old_fair = 1 AND @fair = 0
-BEGIN
     INSERT [$(schema)].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended, job_id)
     SELECT @queue_id, group_key, 0, from_id FROM [$(schema)].[groups] WITH (NOLOCK)
     WHERE queue_id = @queue_id AND in_turn = 0;
-    EXEC [$(schema)].[advance_groups] @queue_id;
-END;
 
 SELECT @queue_id AS queue_id, @created AS created;
 GO

@@ -447,6 +447,7 @@ async fn a_queue_that_becomes_fair_or_no_longer_is_loses_no_job() {
     worker.finish(&first.iter().chain(&second).map(Claimed::done).collect::<Vec<_>>()).await;
 
     admin.create(QueueOptions::default().fair(false)).await.unwrap();
+    fixture.sql("EXEC [$(schema)].[promote] @queue = N'work'").await;
     // As it comes within a minute.
     fixture
         .sql("UPDATE [$(schema)].[duties] SET looked_at = '20000101'; EXEC [$(schema)].[promote] @queue = N'work'")
