@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use readpast::admin::GraphStep;
+use readpast::admin::{GraphStep, JobState};
 
 use crate::links::link;
 use crate::texts::{self, number};
@@ -50,7 +50,7 @@ pub fn svg(steps: &[GraphStep], queue: &str) -> String {
         for (state, count) in &step.states {
             before += count;
             let to = before * WIDTH / step.jobs.len();
-            let class = state.map_or_else(|| "gone".to_owned(), |state| texts::word(&state));
+            let class = word(*state);
             let _ = write!(
                 svg,
                 r#"<rect class="state {class}" x="{}" y="{}" width="{}" height="5"/>"#,
@@ -90,10 +90,15 @@ fn title(step: &GraphStep) -> String {
 
 fn states(step: &GraphStep) -> String {
     let words = step.states.iter().map(|(state, count)| {
-        let word = state.map_or_else(|| "gone".to_owned(), |state| texts::word(&state));
+        let word = word(*state);
         if step.jobs.len() == 1 { word } else { format!("{} {word}", number(*count as u64)) }
     });
     words.collect::<Vec<_>>().join(", ")
+}
+
+/// The name of a state, and the class of its colour.
+fn word(state: Option<JobState>) -> String {
+    state.map_or_else(|| "gone".to_owned(), |state| texts::word(&state))
 }
 
 fn escaped(text: &str) -> String {
