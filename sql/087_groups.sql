@@ -2,8 +2,8 @@
 -- a retry or, in a queue with halt_groups, dead). The others wait in state 6, which claims do not read. groups counts
 -- the jobs that have a turn. A row exists if the count is not 0, or if advance_groups met a waiting job that was
 -- locked. In a fair queue there are no turns: a row exists while jobs of the group wait, and claim_fair takes them from
--- there. Only advance_groups changes this table, and claim_runs, which gives turns to jobs behind the only one, and
--- claim_fair.
+-- there. Only advance_groups, claim_fair, and claim_runs, which gives turns to jobs behind the only one, change this
+-- table.
 -- group_events is the work list of advance_groups. Sessions that enqueue (ended = 0) or finish jobs only add rows in
 -- their transactions, so they do not wait for each other. advance_groups searches from the job ids in this list,
 -- because the head of jobs_waiting may be full of ghosts.

@@ -7,8 +7,8 @@
 -- keeps where a round stands from one claim to the next. If all groups together get less than @max in a round, the call
 -- takes several rounds at once. With more groups, and claims of 100 jobs or more, the quantum doubles, up to 64 jobs for
 -- each unit of weight, while rounds take less than half a second, because it costs less to take several jobs of one group.
--- As soon as a round takes longer than two seconds, it is 1. (This is deficit round robin, without a deficit to carry over, because all jobs count the
--- same: Shreedhar and Varghese, "Efficient Fair Queuing Using Deficit Round Robin", 1995.)
+-- As soon as a round takes longer than two seconds, it is 1. (This is deficit round robin, without a deficit to carry
+-- over, because all jobs count the same: Shreedhar and Varghese, "Efficient Fair Queuing Using Deficit Round Robin", 1995.)
 --
 -- Only one session of a queue at a time claims here: it shares the application lock of advance_groups, which adds groups
 -- with new jobs. After half a second of waiting, the call claims nothing. Jobs that others have locked are skipped. The

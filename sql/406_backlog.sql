@@ -15,7 +15,8 @@
 --
 -- The number is 0 if there is no work within @due_within_s. It is at least 1 if jobs are ready or claimed (a lost
 -- worker's jobs must be returned), if scheduled jobs or a schedule become due, or if groups have turns to give. In a
--- paused queue, only claimed jobs count. Jobs that wait in the groups of a fair queue count as ready. Jobs that need more than a worker has do not count beyond the 1.
+-- paused queue, only claimed jobs count. Jobs that wait in the groups of a fair queue count as ready. Jobs that need more
+-- than a worker has do not count beyond the 1.
 --
 -- Reads by NOLOCK, so it neither blocks nor is blocked. Cheap at any depth: it counts at most @most jobs of each state
 -- and, if more are ready, uses the sample of the last minute. The needs of the first 1,000 of each state stand for the
@@ -34,8 +35,8 @@ SET NOCOUNT, XACT_ABORT ON;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @paused bit, @max_running int, @rate_jobs int,
     @rate_ms bigint, @soon datetime2(3), @since datetime2(0), @holders int = 0, @claimed bigint, @ready bigint = 0,
     @alone bigint = 0, @due bigint = 0, @theirs bigint = 0, @shared bigint = 0, @is_fair bit, @jobs bigint,
-    @sampled bigint, @run_ms float = 1000, @time float, @at_once float, @running float, @by_threads float, @by_memory float, @by_half float,
-    @workers float = 0, @allowed nvarchar(400);
+    @sampled bigint, @run_ms float = 1000, @time float, @at_once float, @running float, @by_threads float,
+    @by_memory float, @by_half float, @workers float = 0, @allowed nvarchar(400);
 DECLARE @kind_needs TABLE
 (
     kind    nvarchar(4000) COLLATE Latin1_General_100_BIN2 NOT NULL,
