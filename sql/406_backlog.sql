@@ -2,9 +2,10 @@
 -- for jobs, would finish the backlog in about @target_s seconds.
 --
 -- A job takes up the threads and the memory that it needs (by itself or by its kind; otherwise one thread) for its
--- time: the average run time of the last minutes with jobs in history, or a second if there are none in seven days, but
--- at most @target_s. A job that was claimed more than @target_s ago takes them up for all of @target_s. The number is
--- the largest of
+-- time, but at most for @target_s: the average run time of its kind in the last two hours in which the kind ran, of the
+-- last day (kind_history); otherwise the average of the last minutes with jobs in history; otherwise, if there are none
+-- in seven days, a second. A job that was claimed more than @target_s ago takes them up for all of @target_s. The
+-- number is the largest of
 --   the sum of threads * time, divided by @threads * @target_s
 --   the sum of memory * time, divided by @memory * @target_s
 --   the sum of the times of jobs that need more than half of @threads or @memory, divided by @target_s: no two of them
@@ -35,14 +36,17 @@ SET NOCOUNT, XACT_ABORT ON;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @paused bit, @max_running int, @rate_jobs int,
     @rate_ms bigint, @soon datetime2(3), @since datetime2(0), @holders int = 0, @claimed bigint, @ready bigint = 0,
     @alone bigint = 0, @due bigint = 0, @theirs bigint = 0, @shared bigint = 0, @is_fair bit, @jobs bigint,
-    @sampled bigint, @run_ms float = 1000, @time float, @at_once float, @running float, @by_threads float,
-    @by_memory float, @by_half float, @workers float = 0, @allowed nvarchar(400);
+    @sampled bigint, @run_ms float = 1000, @mean_ms float, @at_once float, @running float, @by_threads float, @by_memory float,
+    @by_half float, @workers float = 0, @allowed nvarchar(400);
 DECLARE @kind_needs TABLE
 (
     kind    nvarchar(4000) COLLATE Latin1_General_100_BIN2 NOT NULL,
     threads bigint         NULL,
     memory  bigint         NULL
 );
+-- The average run time of each kind ('': jobs without one).
+DECLARE @times TABLE (kind varchar(64) COLLATE Latin1_General_100_BIN2 NOT NULL PRIMARY KEY CLUSTERED,
+    run_ms float NOT NULL);
 -- The first jobs of each state, counted by what they need.
 DECLARE @parts TABLE
 (
@@ -163,6 +167,16 @@ BEGIN
           WHERE t.[key] LIKE 'r[0-9]%') AS r
     OPTION (MAXDOP 1);
 
+    INSERT @times (kind, run_ms)
+    SELECT h.kind, SUM(h.total) / SUM(h.jobs) / 1000
+    FROM (SELECT k.kind, k.hour, k.total, k.jobs, MAX(k.hour) OVER (PARTITION BY k.kind) AS last
+          FROM [$(schema)].[kind_history] AS k WITH (NOLOCK, FORCESEEK (kind_history_pk (queue_id, hour)))
+          WHERE k.queue_id = @queue_id AND k.hour > DATEADD(DAY, -1, @now) AND k.measure IN (1, 2, 3)
+              AND k.kind <> ' other kinds') AS h
+    WHERE h.hour >= DATEADD(HOUR, -1, h.last)
+    GROUP BY h.kind
+    OPTION (MAXDOP 1);
+
     INSERT @parts (part, is_long, kind, needs, jobs)
     SELECT 3, c.is_long, c.kind, c.needs, COUNT_BIG(*)
     FROM (SELECT TOP (1000) j.kind, j.needs,
@@ -206,21 +220,23 @@ BEGIN
     FROM (VALUES (0, @ready), (1, @alone), (2, @due), (4, @theirs), (5, @shared)) AS d (part, jobs)
     WHERE d.jobs > 0 AND NOT EXISTS (SELECT 1 FROM @parts AS p WHERE p.part = d.part);
 
-    -- The time as a part of @target_s.
-    SET @time = @run_ms / (CAST(1000 AS float) * @target_s);
-    IF @time > 1
-        SET @time = 1;
-    SELECT @running = ISNULL(SUM(s.running), 0),
+    -- The time is a part of @target_s.
+    SELECT @running = ISNULL(SUM(s.running), 0), @mean_ms = SUM(s.jobs * s.run_ms) / SUM(s.jobs),
            @by_threads = ISNULL(SUM(s.running * s.threads), 0) / @threads,
            @by_memory = ISNULL(SUM(s.running * s.memory), 0) / @memory,
            @by_half = ISNULL(SUM(CASE WHEN s.threads > @threads - s.threads OR s.memory > @memory - s.memory
                                      THEN s.running END), 0)
-    FROM (SELECT CASE WHEN p.is_long = 1 THEN 1 ELSE @time END * p.jobs * CAST(d.jobs AS float) / r.jobs AS running,
-                 COALESCE(n.threads, k.threads, 1) AS threads, COALESCE(n.memory, k.memory, 0) AS memory
+    FROM (SELECT a.jobs, t.run_ms, COALESCE(n.threads, k.threads, 1) AS threads,
+                 COALESCE(n.memory, k.memory, 0) AS memory,
+                 a.jobs * CASE WHEN p.is_long = 1 OR t.run_ms > CAST(1000 AS float) * @target_s THEN 1
+                               ELSE t.run_ms / (CAST(1000 AS float) * @target_s) END AS running
           FROM @parts AS p
           INNER JOIN (SELECT part, SUM(jobs) AS jobs FROM @parts GROUP BY part) AS r ON r.part = p.part
           INNER JOIN (VALUES (0, @ready), (1, @alone), (2, @due), (3, @claimed), (4, @theirs), (5, @shared)) AS d (part, jobs)
               ON d.part = p.part
+          LEFT JOIN @times AS o ON o.kind = ISNULL(LTRIM(p.kind), '')
+          CROSS APPLY (SELECT ISNULL(o.run_ms, @run_ms) AS run_ms) AS t
+          CROSS APPLY (SELECT p.jobs * CAST(d.jobs AS float) / r.jobs AS jobs) AS a
           CROSS APPLY (SELECT MAX(CASE WHEN m.[key] = N'threads' THEN CAST(m.[value] AS bigint) END) AS threads,
                               MAX(CASE WHEN m.[key] = N'memory' THEN CAST(m.[value] AS bigint) END) AS memory
                        FROM OPENJSON(p.needs) AS m) AS n
@@ -235,8 +251,8 @@ BEGIN
 
     -- How many jobs may run at the same time, and take the workers at most.
     SET @at_once = @max_running;
-    IF @rate_jobs * @run_ms / @rate_ms < ISNULL(@at_once, @running)
-        SET @at_once = @rate_jobs * @run_ms / @rate_ms;
+    IF @rate_jobs * @mean_ms / @rate_ms < ISNULL(@at_once, @running)
+        SET @at_once = @rate_jobs * @mean_ms / @rate_ms;
     IF @at_once < @running
         SET @workers = @workers * @at_once / @running;
     SET @workers = CEILING(@workers - 0.000001);  -- less what sums of floats are off

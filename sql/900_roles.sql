@@ -50,6 +50,7 @@ GRANT EXECUTE ON OBJECT::[$(schema)].[unregister_worker] TO [$(schema)_worker];
 GRANT EXECUTE ON OBJECT::[$(schema)].[note_progress] TO [$(schema)_worker];
 GRANT EXECUTE ON OBJECT::[$(schema)].[note_kinds] TO [$(schema)_worker];
 GRANT EXECUTE ON OBJECT::[$(schema)].[peaks_by_kind] TO [$(schema)_worker];
+GRANT EXECUTE ON OBJECT::[$(schema)].[most_resources] TO [$(schema)_worker];
 GRANT EXECUTE ON OBJECT::[$(schema)].[checkpoints] TO [$(schema)_worker];
 GRANT EXECUTE ON OBJECT::[$(schema)].[parents] TO [$(schema)_worker];
 GRANT EXECUTE ON OBJECT::[$(schema)].[promote] TO [$(schema)_worker];

@@ -33,7 +33,7 @@ DROP PROCEDURE IF EXISTS [$(schema)].[list_audit], [$(schema)].[end_audit], [$(s
     [$(schema)].[backlog], [$(schema)].[list_kinds], [$(schema)].[list_history], [$(schema)].[list_workers],
     [$(schema)].[stats], [$(schema)].[fail_schedule], [$(schema)].[fire_schedule], [$(schema)].[due_schedules],
     [$(schema)].[expire], [$(schema)].[thin_history], [$(schema)].[unfinished], [$(schema)].[sample],
-    [$(schema)].[promote], [$(schema)].[peaks_by_kind], [$(schema)].[unregister_worker], [$(schema)].[note_kinds],
+    [$(schema)].[promote], [$(schema)].[most_resources], [$(schema)].[peaks_by_kind], [$(schema)].[unregister_worker], [$(schema)].[note_kinds],
     [$(schema)].[note_history], [$(schema)].[parents], [$(schema)].[checkpoints], [$(schema)].[note_progress], [$(schema)].[heartbeat],
     [$(schema)].[register_worker],
     [$(schema)].[reap], [$(schema)].[tend], [$(schema)].[recover], [$(schema)].[recall], [$(schema)].[release], [$(schema)].[finish_one],

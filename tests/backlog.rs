@@ -5,6 +5,7 @@ use std::time::Duration;
 use readpast::admin::{ClaimOrder, QueueOptions, Rate, Schedule};
 use readpast::{Needs, NewJob};
 
+use crate::kind_history::note;
 use crate::support::{Fixture, WorkerSession, number, numbers};
 
 /// The procedure's answer with these parameters after the queue's name.
@@ -77,6 +78,28 @@ async fn the_run_times_of_the_last_minutes_count() {
     }
     ran(&fixture, 100, r#"{"r25":1000000}"#).await;
     assert_eq!(backlog(&fixture, "").await, 8, "7.9");
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_jobs_of_a_kind_count_with_its_own_run_times() {
+    let fixture = Fixture::new("backlog_kinds").await;
+    let jobs = |kind, jobs: u32| (0..jobs).map(move |_| NewJob::text("x").kind(kind));
+    fixture.queue.enqueue_many(&jobs("scan", 60).chain(jobs("mail", 600)).collect::<Vec<_>>()).await.unwrap();
+    // From 4 to 8 s for all kinds together.
+    ran(&fixture, 3, r#"{"r13":10}"#).await;
+    assert_eq!(backlog(&fixture, "").await, 68, "660 jobs of 6.144 s in a minute: 67.6");
+    let mut session = fixture.session().await;
+    assert!(note(&mut session, "('mail', 1, 29, 98, 980000, 10000), ('mail', 2, 29, 2, 20000, 10000)").await);
+    assert_eq!(backlog(&fixture, "").await, 7, "600 of 10 ms are 0.1, 60 of 6.144 s are 6.1");
+    assert!(note(&mut session, "('scan', 3, 49, 2, 40000000, 20000000), ('', 1, 55, 1, 90000000, 90000000)").await);
+    assert_eq!(backlog(&fixture, "").await, 21, "60 of 20 s are 20");
+    // What is not of the last two hours in which the kind ran does not count, and what is older than a day neither.
+    session.sql("UPDATE [$(schema)].[kind_history] SET hour = DATEADD(HOUR, -2, hour)").await;
+    assert!(note(&mut session, "('scan', 1, 45, 1, 5000000, 5000000)").await);
+    assert_eq!(backlog(&fixture, "").await, 6, "60 of 5 s are 5, 600 of 10 ms are 0.1");
+    session.sql("UPDATE [$(schema)].[kind_history] SET hour = DATEADD(DAY, -1, hour)").await;
+    assert_eq!(backlog(&fixture, "").await, 68);
     fixture.remove().await;
 }
 

@@ -66,6 +66,24 @@ async fn a_worker_that_stops_has_reported_each_run_of_each_kind() {
     fixture.remove().await;
 }
 
+/// A worker that is killed has lost the counts of about a minute at most.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_reports_about_once_a_minute() {
+    let fixture = Fixture::new("kind_history_minute").await;
+    fixture.queue.enqueue(&NewJob::text("x").kind("mail")).await.unwrap();
+    let handlers = Handlers::any(handler);
+    let worker = Worker::builder(&fixture.queue, handlers).config(&fixture.config.worker).start().await.unwrap();
+    let reported = async {
+        while !rows(&fixture).await.iter().any(|row| row.done == 1) {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(100), reported).await.expect("a report");
+    worker.shutdown().await.unwrap();
+    assert_eq!(rows(&fixture).await[0].done, 1, "it counts once");
+    fixture.remove().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn reports_add_up_and_percentiles_are_of_all_of_them() {
     let fixture = Fixture::new("kind_history_sums").await;

@@ -63,9 +63,14 @@ impl ForOtherWorkers {
         self.outcome(job, error, leaves)
     }
 
-    /// Decides what happens to a job that needs more than this worker `has`.
-    pub(crate) fn needs_too_much(&self, job: &Job, needs: &Needs, has: &Needs) -> Outcome {
-        self.outcome(job, format!("{HAS_LESS}: it needs {needs}, the worker has {has}"), false)
+    /// Decides what happens to a job that needs more than this worker `has`. `most` is what the queue's workers have had
+    /// at most, if it is known.
+    pub(crate) fn needs_too_much(&self, job: &Job, needs: &Needs, has: &Needs, most: Option<&Needs>) -> Outcome {
+        let mut outcome = self.outcome(job, format!("{HAS_LESS}: it needs {needs}, the worker has {has}"), false);
+        if let (Outcome::Dead { error }, Some(most)) = (&mut outcome, most) {
+            error.push_str(&format!("; the most that workers of the queue had in the last day: {most}"));
+        }
+        outcome
     }
 
     fn outcome(&self, job: &Job, error: String, leaves: bool) -> Outcome {
@@ -145,7 +150,7 @@ mod tests {
         let (kinds, job) = (ForOtherWorkers::new(&config), Job::for_test(NewJob::text("x").kind("unknown")));
         assert!(matches!(kinds.unknown_kind(&job, true), Outcome::Snooze { .. }));
         assert!(matches!(kinds.unknown_kind(&job, false), Outcome::Dead { .. }));
-        let too_much = kinds.needs_too_much(&job, &Needs::new().memory(2), &Needs::new().memory(1));
+        let too_much = kinds.needs_too_much(&job, &Needs::new().memory(2), &Needs::new().memory(1), None);
         assert!(matches!(too_much, Outcome::Dead { .. }));
     }
 

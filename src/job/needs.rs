@@ -82,7 +82,7 @@ impl Needs {
         }
     }
 
-    fn with(mut self, name: &str, number: u64) -> Needs {
+    pub(crate) fn with(mut self, name: &str, number: u64) -> Needs {
         self.0.insert(name.to_owned(), number);
         self
     }

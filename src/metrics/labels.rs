@@ -33,7 +33,7 @@ pub(crate) const LIMITS: [&str; 7] = ["idle", "claim", "busy", "finish", "queue_
 
 /// The values of `procedure`: the procedures of the schema, `install` and `uninstall` for the scripts, and `connect`
 /// for opening a connection.
-pub(crate) const PROCEDURES: [&str; 69] = [
+pub(crate) const PROCEDURES: [&str; 70] = [
     "connect",
     "install",
     "uninstall",
@@ -59,6 +59,7 @@ pub(crate) const PROCEDURES: [&str; 69] = [
     "note_progress",
     "note_kinds",
     "peaks_by_kind",
+    "most_resources",
     "promote",
     "reap",
     "sample",

@@ -97,6 +97,7 @@ pub(super) const SCRIPTS: &[(&str, &str)] = &[
     ("329_note_kinds.sql", include_str!("../../../sql/329_note_kinds.sql")),
     ("330_unregister_worker.sql", include_str!("../../../sql/330_unregister_worker.sql")),
     ("331_peaks_by_kind.sql", include_str!("../../../sql/331_peaks_by_kind.sql")),
+    ("332_most_resources.sql", include_str!("../../../sql/332_most_resources.sql")),
     ("340_promote.sql", include_str!("../../../sql/340_promote.sql")),
     ("350_sample.sql", include_str!("../../../sql/350_sample.sql")),
     ("360_unfinished.sql", include_str!("../../../sql/360_unfinished.sql")),

@@ -6,6 +6,7 @@ mod claim_signals;
 mod duty_failures;
 mod in_flight;
 mod kind_tally;
+mod largest_workers;
 mod learned_memory;
 mod machine_memory;
 mod outage_log;
