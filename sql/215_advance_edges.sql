@@ -24,7 +24,7 @@ DECLARE @begun_at datetime2(3) = SYSUTCDATETIME(), @now datetime2(3), @granted i
 DECLARE @noted TABLE (event_id bigint NOT NULL PRIMARY KEY CLUSTERED, job_id bigint NOT NULL, state tinyint NOT NULL,
     is_gone bit NOT NULL);
 DECLARE @events TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, state tinyint NULL, is_gone bit NOT NULL,
-    is_known bit NOT NULL DEFAULT 0);
+    is_known bit NOT NULL);
 DECLARE @edges TABLE (parent_id bigint NOT NULL, child_id bigint NOT NULL, state tinyint NOT NULL,
     cancels bit NOT NULL, PRIMARY KEY CLUSTERED (parent_id, child_id));
 -- parent_id: of the edge that cancels the child
@@ -64,11 +64,16 @@ BEGIN TRY
         IF @taken > 0
         BEGIN
             SET @now = SYSUTCDATETIME();
-            -- A job that was done and then deleted is done.
-            INSERT @events (job_id, state, is_gone)
-            SELECT n.job_id, CASE WHEN MAX(n.state) = 0 OR MAX(CASE n.state WHEN 3 THEN 1 ELSE 0 END) = 1 THEN 3
-                ELSE MAX(n.state) END, MAX(CAST(n.is_gone AS tinyint))
-            FROM @noted AS n
+            -- Only an event of its deletion (is_gone), or of a child that found no row (state 0), tells that a job is gone,
+            -- and how it ended: a job that was done and then deleted is done. Another event may be older than a requeue.
+            INSERT @events (job_id, state, is_gone, is_known)
+            SELECT n.job_id,
+                CASE WHEN MAX(n.is_last) = 0 THEN MAX(n.state)
+                     WHEN MAX(CASE WHEN n.is_last = 1 THEN n.state ELSE 0 END) IN (0, 3)
+                         OR MAX(CASE WHEN n.is_last = 1 AND n.state = 3 THEN 1 ELSE 0 END) = 1 THEN 3
+                     ELSE 5 END,
+                MAX(n.is_last), MAX(n.is_last)
+            FROM (SELECT job_id, state, CASE WHEN is_gone = 1 OR state = 0 THEN 1 ELSE 0 END AS is_last FROM @noted) AS n
             GROUP BY n.job_id;
             -- What the job is now counts. The next end of a requeued one will be noted; one that is locked is left.
             UPDATE v
@@ -78,14 +83,6 @@ BEGIN TRY
                 WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = v.job_id
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
             DELETE @events WHERE state IS NULL;
-            DELETE v
-            OUTPUT deleted.job_id, deleted.state, deleted.is_gone, 1
-            INTO [$(schema)].[edge_events] (job_id, state, is_gone, tried)
-            FROM @events AS v
-            INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = v.job_id
-            WHERE v.is_known = 0 AND j.ended = 0
-            OPTION (MAXDOP 1, KEEPFIXED PLAN);
-            SET @left = @@ROWCOUNT;
 
             -- Of cancelled children, the batch's count and the key are locked, too: other sessions keep these until their
             -- transactions end.
@@ -99,7 +96,7 @@ BEGIN TRY
             INNER LOOP JOIN [$(schema)].[jobs] AS j
                 WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
                 ON j.job_id = e.child_id
-            WHERE (v.state <> 4 OR e.on_dead > 0)
+            WHERE v.is_known = 1 AND (v.state <> 4 OR e.on_dead > 0)
                 AND (v.state = 3 OR e.on_dead = 2 OR j.state <> 6 OR ISNULL(j.held, 0) = 0
                      OR (j.batch_id IS NULL
                          OR EXISTS (SELECT 1 FROM [$(schema)].[batch_counts] AS b
@@ -175,12 +172,13 @@ BEGIN TRY
             SELECT v.job_id, v.state, v.is_gone, CASE WHEN @closed >= 4000 THEN 0 ELSE 1 END
             FROM @events AS v
             WHERE EXISTS (SELECT 1 FROM [$(schema)].[edges] AS e WITH (NOLOCK, FORCESEEK (edges_pk (parent_id, state)))
-                          WHERE e.parent_id = v.job_id AND e.state = 0 AND (v.state <> 4 OR e.on_dead > 0))
+                          WHERE e.parent_id = v.job_id AND e.state = 0
+                              AND (v.is_known = 0 OR v.state <> 4 OR e.on_dead > 0))
                 OR v.is_gone = 1
                    AND EXISTS (SELECT 1 FROM [$(schema)].[edges] AS e WITH (NOLOCK, FORCESEEK (edges_child (child_id)))
                                WHERE e.child_id = v.job_id)
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
-            SET @left = @left + @@ROWCOUNT;
+            SET @left = @@ROWCOUNT;
             DELETE v
             FROM @noted AS n
             INNER LOOP JOIN [$(schema)].[edge_events] AS v WITH (ROWLOCK, FORCESEEK, INDEX (edge_events_pk))

@@ -1,23 +1,18 @@
 //! Jobs that wait for other jobs: each starts once, after its parents and never before, and none waits for ever.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use readpast::admin::{CompletionPolicy, Delivery, JobChange, JobState, QueueOptions};
 use readpast::config::WorkerConfig;
 use readpast::transaction::enqueue_in;
-use readpast::{Context, Handlers, Job, JobEnd, JobError, JobId, NewBatch, NewJob, OnDead, Output, Parent, Worker};
+use readpast::{Handlers, JobEnd, JobError, JobId, NewBatch, NewJob, OnDead, Output, Parent, Worker};
 
 use crate::support::counted::{assert_each_once, counting_worker, drained};
-use crate::support::proxy::Proxy;
-use crate::support::{Fixture, WorkerSession, changed, number, until};
+use crate::support::{Fixture, WorkerSession, number};
 
 const NONE: [i64; 0] = [];
-
-const GRAPHS: usize = 20;
 
 async fn claim(worker: &mut WorkerSession) -> Vec<i64> {
     let mut jobs: Vec<i64> = worker.claim(100).await.iter().map(|job| job.job_id).collect();
@@ -441,6 +436,38 @@ async fn an_enqueue_waits_for_a_finish_of_a_parent_and_a_finish_does_not_wait_fo
     fixture.remove().await;
 }
 
+/// Its earlier death says nothing of how it ends now. (The model has found this.)
+#[tokio::test(flavor = "multi_thread")]
+async fn a_parent_whose_end_is_not_committed_has_not_ended() {
+    let fixture = Fixture::with("edges_uncommitted", QueueOptions::default().max_attempts(1)).await;
+    let parent = fixture.queue.enqueue(&job()).await.unwrap().job_id;
+    let mut client = fixture.client().await;
+    client.simple_query("BEGIN TRANSACTION").await.unwrap();
+    let new = [job().after([parent]).on_dead(OnDead::Cancel)];
+    let child = enqueue_in(&mut client, fixture.schema(), "work", &new).await.unwrap()[0].job_id;
+    // Its edge is not committed, so the event of the death stays.
+    let mut worker = WorkerSession::register(&fixture).await;
+    die(&mut worker, &[parent]).await;
+    fixture.queue.admin().change(&JobChange::Requeue, JobState::Dead).await.unwrap();
+    let again = worker.claim_one().await;
+    client.simple_query("COMMIT").await.unwrap();
+
+    let mut finisher = fixture.session().await;
+    let finish = format!(
+        "BEGIN TRANSACTION; EXEC [$(schema)].[finish_one] N'work', '{}', {}, {}, 0",
+        worker.id, again.job_id, again.fence
+    );
+    finisher.sql(&finish).await;
+    let mut observer = fixture.session().await;
+    observer.sql("EXEC [$(schema)].[promote] N'work'").await;
+    assert_eq!(state(&fixture, child).await, JobState::Waiting);
+    finisher.sql("COMMIT").await;
+    observer.sql("EXEC [$(schema)].[promote] N'work'").await;
+    run(&mut worker, &[child]).await;
+    assert_eq!(left(&fixture).await, 0);
+    fixture.remove().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_locked_child_is_passed_over_and_gets_its_end_later() {
     let fixture = Fixture::new("edges_locked").await;
@@ -546,171 +573,6 @@ async fn a_drain_waits_for_children_whose_parents_have_ended() {
     let (worker, runs) = counting_worker(&fixture.queue, &WorkerConfig::default()).await;
     drained(worker).await;
     assert_each_once(&runs, 520);
-    fixture.remove().await;
-}
-
-/// A random graph. What becomes of its jobs does not depend on the order in which they run.
-struct Graph {
-    /// Of each job, the places of the jobs that it waits for.
-    parents: Vec<Vec<usize>>,
-    on_dead: Vec<OnDead>,
-    /// Which jobs fail for good, and which fail once before they are done.
-    dies: Vec<bool>,
-    retries: Vec<bool>,
-}
-
-impl Graph {
-    fn random(jobs: usize) -> Graph {
-        let parents = |place: usize| match place {
-            0 => Vec::new(),
-            _ => (0..fastrand::usize(..=3.min(place))).map(|_| fastrand::usize(..place)).collect(),
-        };
-        let policies = [OnDead::Hold, OnDead::Hold, OnDead::Cancel, OnDead::Run];
-        Graph {
-            parents: (0..jobs).map(parents).collect(),
-            on_dead: (0..jobs).map(|_| policies[fastrand::usize(..4)]).collect(),
-            dies: (0..jobs).map(|_| fastrand::u8(..10) == 0).collect(),
-            retries: (0..jobs).map(|_| fastrand::u8(..5) == 0).collect(),
-        }
-    }
-
-    /// Enqueues the graph, in pieces of random sizes.
-    async fn enqueue(&self, fixture: &Fixture, number: usize) -> Vec<JobId> {
-        let mut ids: Vec<JobId> = Vec::new();
-        while ids.len() < self.parents.len() {
-            let piece = ids.len()..self.parents.len().min(ids.len() + fastrand::usize(1..=50));
-            let job = |place: usize| {
-                let (before, here): (Vec<usize>, Vec<usize>) =
-                    self.parents[place].iter().partition(|parent| **parent < piece.start);
-                NewJob::json(&(number, place))
-                    .unwrap()
-                    .after(before.into_iter().map(|parent| ids[parent]))
-                    .after_earlier(here.into_iter().map(|parent| parent - piece.start))
-                    .on_dead(self.on_dead[place])
-            };
-            let jobs: Vec<NewJob> = piece.clone().map(job).collect();
-            ids.extend(fixture.queue.enqueue_many(&jobs).await.unwrap().iter().map(|job| job.job_id));
-        }
-        ids
-    }
-
-    /// How the jobs end, or whether they wait for ever, unless dead ones are requeued.
-    fn ends(&self) -> Vec<JobState> {
-        let mut ends: Vec<JobState> = Vec::new();
-        for place in 0..self.parents.len() {
-            let any = |state| self.parents[place].iter().any(|parent| ends[*parent] == state);
-            let starts_as = if self.dies[place] { JobState::Dead } else { JobState::Done };
-            ends.push(match self.on_dead[place] {
-                OnDead::Run if any(JobState::Waiting) => JobState::Waiting,
-                OnDead::Run => starts_as,
-                _ if any(JobState::Cancelled) => JobState::Cancelled,
-                OnDead::Cancel if any(JobState::Dead) => JobState::Cancelled,
-                _ if any(JobState::Dead) || any(JobState::Waiting) => JobState::Waiting,
-                _ => starts_as,
-            });
-        }
-        ends
-    }
-}
-
-/// How often each job was started and has ended, by its graph and place; and those that started too early.
-#[derive(Default)]
-struct Ledger {
-    starts: HashMap<(usize, usize), usize>,
-    ended: HashSet<(usize, usize)>,
-    early: Vec<(usize, usize)>,
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn every_job_of_random_graphs_starts_after_its_parents_whatever_fails() {
-    let options = QueueOptions::default().completion(CompletionPolicy::Annotate).max_attempts(2);
-    let mut fixture = Fixture::with("edges_graphs", options).await;
-    let proxy = Proxy::start(fixture.url()).await;
-    let graphs: Arc<Vec<Graph>> = Arc::new((0..GRAPHS).map(|_| Graph::random(50)).collect());
-    let ledger = Arc::new(Mutex::new(Ledger::default()));
-    let requeued = Arc::new(AtomicBool::new(false));
-
-    let (all, noted, mended) = (graphs.clone(), ledger.clone(), requeued.clone());
-    let handler = move |job: &Job, _: &Context| {
-        let (number, place): (usize, usize) = job.json()?;
-        let graph = &all[number];
-        let mut ledger = noted.lock();
-        *ledger.starts.entry((number, place)).or_default() += 1;
-        // A cancelled parent ends without a start, and with `run`, nobody waits for what was dead once.
-        let ends = graph.ends();
-        let is_no_matter = |parent: usize| {
-            ends[parent] == JobState::Cancelled || graph.on_dead[place] == OnDead::Run && graph.dies[parent]
-        };
-        let has_ended = |parent: &usize| is_no_matter(*parent) || ledger.ended.contains(&(number, *parent));
-        if !graph.parents[place].iter().all(has_ended) {
-            ledger.early.push((number, place));
-        }
-        if graph.dies[place] && !mended.load(Ordering::SeqCst) {
-            ledger.ended.insert((number, place));
-            return Err(JobError::dead("it fails").into());
-        }
-        if graph.retries[place] && job.attempt() == 1 {
-            return Err(JobError::retry_in(Duration::ZERO, "once more").into());
-        }
-        ledger.ended.insert((number, place));
-        Ok(())
-    };
-    let mut ids = Vec::new();
-    fixture.config.connection.url = proxy.connection_string().into();
-    let through_proxy = fixture.connect().await;
-    let config = changed(WorkerConfig::default(), |worker| worker.batch_size = 20);
-    let start =
-        async || Worker::builder(&through_proxy, Handlers::any(handler.clone())).config(&config).start().await.unwrap();
-    let worker = start().await;
-    let fails = async {
-        for time in 1..=4 {
-            until("more jobs have started", || ledger.lock().starts.len() >= time * GRAPHS * 50 / 10).await;
-            proxy.cut();
-        }
-    };
-    let enqueues = async {
-        for (number, graph) in graphs.iter().enumerate() {
-            ids.push(graph.enqueue(&fixture, number).await);
-        }
-    };
-    tokio::join!(fails, enqueues);
-    drained(worker).await;
-    let check = async |ids: &[Vec<JobId>], expected: &dyn Fn(JobState) -> JobState| {
-        let states: HashMap<i64, i64> = fixture
-            .sql("SELECT job_id, state FROM [$(schema)].[jobs]")
-            .await
-            .iter()
-            .map(|row| (number(row, 0), number(row, 1)))
-            .collect();
-        for (graph, ids) in graphs.iter().zip(ids) {
-            let ended = ids.iter().map(|id| match states[&id.0] {
-                3 => JobState::Done,
-                4 => JobState::Dead,
-                5 => JobState::Cancelled,
-                6 => JobState::Waiting,
-                other => panic!("job {id} is in state {other}"),
-            });
-            assert_eq!(ended.collect::<Vec<_>>(), graph.ends().into_iter().map(expected).collect::<Vec<_>>());
-        }
-        let ledger = ledger.lock();
-        assert_eq!(ledger.early, []);
-        for (number, graph) in graphs.iter().enumerate() {
-            for (place, end) in graph.ends().into_iter().enumerate() {
-                let starts = ledger.starts.contains_key(&(number, place));
-                assert_eq!(starts, matches!(expected(end), JobState::Done | JobState::Dead), "job {place} of {number}");
-            }
-        }
-    };
-    check(&ids, &|end| end).await;
-
-    // The dead ones are requeued after a repair, and what waits for them runs.
-    requeued.store(true, Ordering::SeqCst);
-    ledger.lock().ended.retain(|(number, place)| !graphs[*number].dies[*place]);
-    fixture.queue.admin().change(&JobChange::Requeue, JobState::Dead).await.unwrap();
-    drained(start().await).await;
-    check(&ids, &|end| if end == JobState::Cancelled { end } else { JobState::Done }).await;
-    let open = "SELECT (SELECT COUNT(*) FROM [$(schema)].[edges] WHERE state = 0) + (SELECT COUNT(*) FROM [$(schema)].[edge_events])";
-    assert_eq!(number(&fixture.sql(open).await[0], 0), 0);
     fixture.remove().await;
 }
 

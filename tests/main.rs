@@ -94,6 +94,7 @@ mod procedures;
 mod producers;
 mod prometheus;
 mod queue_limits;
+mod random_graphs;
 mod readpast;
 mod resources;
 mod retention;

@@ -1,5 +1,6 @@
 //! The protocol between workers and table as a model: checked in every interleaving, and held against the server.
 
+mod edges;
 mod members;
 mod members_on_server;
 mod protocol;
@@ -17,6 +18,7 @@ use stateright::{Checker, HasDiscoveries, Model};
 use uuid::Uuid;
 
 use crate::support::{Fixture, Session, literal, number};
+use edges::{Edges, OnDead};
 use members::{Members, Policy};
 use protocol::Protocol;
 use runs::Runs;
@@ -98,6 +100,7 @@ trait Checked:
 
 impl Checked for Members {}
 impl Checked for Runs {}
+impl Checked for Edges {}
 
 fn check_all(model: impl Checked) {
     let checker = model.checker().threads(2).spawn_bfs().join();
@@ -242,6 +245,60 @@ fn runs_with_a_rule_taken_out_are_caught() {
         (with_two_faults, runs::Rules { later_jobs_go_back_first: false, ..RULES }, IN_ORDER),
     ] {
         is_caught(Runs { rules, ..model }, violated);
+    }
+}
+
+/// One job that waits for two, of which one is wanted done.
+const EDGES: Edges = Edges {
+    rules: edges::ALL_RULES,
+    jobs: 3,
+    edges: &[(0, 2, OnDead::Hold), (1, 2, OnDead::Run)],
+    sessions: 2,
+    faults: 1,
+    deletes: false,
+};
+/// Two jobs that wait for one.
+const CHILDREN: Edges = Edges { edges: &[(0, 1, OnDead::Hold), (0, 2, OnDead::Cancel)], faults: 2, ..EDGES };
+/// A job that waits for one that waits for another.
+const CHAIN: Edges = Edges { edges: &[(0, 1, OnDead::Cancel), (1, 2, OnDead::Hold)], ..EDGES };
+
+#[test]
+fn children_start_after_their_parents_whatever_their_statements_meet() {
+    for model in [EDGES, CHILDREN, CHAIN] {
+        check_all(model);
+    }
+}
+
+#[test]
+#[ignore = "takes minutes; run with --release and --ignored"]
+fn so_do_they_with_more_faults_and_a_session_more() {
+    for model in [EDGES, CHILDREN, CHAIN] {
+        check_all(Edges { deletes: true, faults: 3, ..model });
+        check_all(Edges { sessions: 3, faults: 1, ..model });
+    }
+}
+
+#[test]
+fn edges_with_a_rule_taken_out_are_caught() {
+    const RULES: edges::Rules = edges::ALL_RULES;
+    const WRONGLY: &str = "an edge is closed by how its parent has ended";
+    const STUCK: &str = "no child waits for nobody";
+    for (model, rules, violated) in [
+        (EDGES, edges::Rules { edges_come_first: false, ..RULES }, STUCK),
+        (EDGES, edges::Rules { enqueue_waits_for_parents: false, ..RULES }, STUCK),
+        (EDGES, edges::Rules { parents_are_read_again: false, ..RULES }, STUCK),
+        (CHAIN, edges::Rules { ends_look_afterwards: false, ..RULES }, STUCK),
+        (EDGES, edges::Rules { uncommitted_edges_count: false, ..RULES }, STUCK),
+        (EDGES, edges::Rules { events_are_committed_with_it: false, ..RULES }, STUCK),
+        (EDGES, edges::Rules { one_closes_edges: false, ..RULES }, WRONGLY),
+        (CHILDREN, edges::Rules { rows_are_read: false, ..RULES }, WRONGLY),
+        (CHILDREN, edges::Rules { locked_jobs_are_left: false, ..RULES }, WRONGLY),
+        (CHILDREN, edges::Rules { deletions_are_known: false, ..RULES }, WRONGLY),
+        (EDGES, edges::Rules { events_stay_for_open_edges: false, ..RULES }, STUCK),
+        (EDGES, edges::Rules { promote_advances: false, ..RULES }, STUCK),
+        (CHAIN, edges::Rules { cancelled_children_are_noted: false, ..RULES }, STUCK),
+    ] {
+        is_caught(Edges { rules, ..model }, violated);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Worker processes that are killed, and whose connections are cut, stalled and reset in the middle of
 //! acknowledgements: for what must happen once all the same.
 
-use super::child::{ChildWorker, Ledger};
+use super::child::{ChildWorker, Event, Ledger};
 use super::proxy::Proxy;
 use super::{Fixture, until};
 
@@ -62,12 +62,13 @@ impl UnderFaults<'_> {
         }
     }
 
-    /// Stops them in order; fails where no job has run to its end more than once.
-    pub async fn stop(self) {
+    /// Stops them in order, and returns what they did; fails where no job has run to its end more than once.
+    pub async fn stop(self) -> Vec<Event> {
         for worker in self.workers {
             worker.stop().await;
         }
         let ran_again = self.ledger.read().values().any(|runs| runs.ends > 1);
         assert!(ran_again, "some jobs have run to their end more than once");
+        self.ledger.events()
     }
 }
