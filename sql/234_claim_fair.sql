@@ -21,7 +21,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[claim_fair]
     @max_payload_bytes bigint
 AS
 SET NOCOUNT, XACT_ABORT ON;
-DECLARE @now datetime2(3), @room int = @max, @width int = @max, @granted bit = 0, @any bit = 0, @rounds int = 1,
+DECLARE @now datetime2(3), @room int = @max, @width int, @granted bit = 0, @any bit = 0, @rounds int = 1,
     @from_key nvarchar(128) = N'', @taken int = 0, @read int, @found int, @claimed int, @last_key nvarchar(128),
     @is_idle bit = 0, @is_over bit = 0, @steps int = 0, @wraps int = 0,
     @weights bigint, @began_at datetime2(3), @quantum int = 1, @round_ms bigint,
@@ -71,6 +71,8 @@ BEGIN
               ORDER BY g.group_key) AS k
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
     SET @rounds = CASE WHEN @weights < @max THEN @max / @weights ELSE @quantum END;
+    -- As many groups as are needed if all have enough jobs, and the one within which the round stands.
+    SET @width = @max / @rounds + 2;
 END;
 WHILE @granted = 1 AND @room > 0 AND @is_over = 0 AND @steps < 20
 BEGIN

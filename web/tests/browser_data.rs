@@ -181,11 +181,14 @@ async fn thumbnails_done(site: &Site, queue: &Queue) -> String {
     first_id(queue, JobState::Done).await
 }
 
-/// One runs; others of its group wait.
+/// One runs; others of its group wait, and the film is cut when all are rendered.
 async fn render_jobs(queue: &Queue) -> readpast::JobId {
     let job = |number| NewJob::text(format!("scene {number}, 2,400 frames")).kind("film").group_key("trailer");
     let jobs: Vec<NewJob> = (1..5).map(job).collect();
-    queue.enqueue_many(&jobs).await.unwrap()[0].job_id
+    let scenes: Vec<_> = queue.enqueue_many(&jobs).await.unwrap().iter().map(|job| job.job_id).collect();
+    let cut = queue.enqueue(&NewJob::text("the film").kind("cut").after(scenes.clone())).await.unwrap().job_id;
+    queue.enqueue(&NewJob::text("the film").kind("publish").after([cut])).await.unwrap();
+    scenes[0]
 }
 
 async fn waiting_jobs(invoices: &Queue, mail: &Queue) {

@@ -177,3 +177,17 @@ async fn a_job_that_waits_for_others_names_them_and_they_name_it() {
     );
     assert_eq!(page.texts("svg.graph text:not(.kind)")[2..], ["30 waiting", "30 waiting"]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fair_queue_s_page_has_its_groups_with_their_weights() {
+    let fixture = Fixture::with("fair_groups", QueueOptions::default().fair(true)).await;
+    let jobs = ["acme", "<b>", "acme"].map(|group| NewJob::text("x").group_key(group));
+    fixture.queue.enqueue_many(&jobs).await.unwrap();
+    fixture.queue.admin().set_group_weight("acme", 3).await.unwrap();
+    let page = fixture.open().page("queue?queue=work").await;
+    assert_eq!(page.texts("[aria-label=Groups] td, [aria-label=Groups] tbody th"), ["<b>", "1", "1", "acme", "3", "2"]);
+    let jobs = page.values("[aria-label=Groups] a", "href");
+    assert_eq!(fixture.open().page(&jobs[1]).await.count("tbody tr"), 2, "its jobs");
+    fixture.queue.admin().create(QueueOptions::default().fair(false)).await.unwrap();
+    assert!(fixture.open().page("queue?queue=work").await.count("[aria-label=Groups]") == 0);
+}

@@ -1,10 +1,10 @@
-//! A queue: charts over an hour, a day or a week, kinds over a day at most, why jobs died, settings.
+//! A queue: charts over an hour, a day or a week, kinds over a day at most, groups that share it, why jobs died, settings.
 
 use askama::Template;
 use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
-use readpast::admin::{FailureGroup, JobState, KindRow, QueueStats};
+use readpast::admin::{FailureGroup, GroupRow, JobState, KindRow, QueueStats};
 
 use crate::app::App;
 use crate::chart::{self, Series, Span, Step};
@@ -27,6 +27,9 @@ const WAITING: usize = 1_000;
 /// Groups of errors shown.
 const REASONS: usize = 50;
 
+/// Groups of a fair queue shown.
+const GROUPS: usize = 50;
+
 #[derive(Template)]
 #[template(path = "queue.html")]
 struct Page<'a> {
@@ -38,6 +41,9 @@ struct Page<'a> {
     spans: Vec<(&'static str, String)>,
     charts: Option<Charts>,
     kinds: Vec<KindView>,
+    /// Of a fair queue.
+    groups: Vec<GroupView>,
+    more_groups: bool,
     failures: Vec<FailureView>,
     failures_looked_at: String,
     /// Not all dead jobs were read.
@@ -76,6 +82,13 @@ struct KindView {
     run: String,
     cpu: String,
     peak_memory: String,
+}
+
+struct GroupView {
+    key: String,
+    link: String,
+    weight: String,
+    waiting: String,
 }
 
 struct FailureView {
@@ -175,6 +188,20 @@ impl KindView {
     }
 }
 
+impl GroupView {
+    fn new(row: &GroupRow, queue: &str) -> GroupView {
+        // 1,000 stand for that many or more.
+        let more = if row.waiting >= 1_000 { "+" } else { "" };
+        let search = JobSearch { group: Some(row.group_key.clone()), ..JobSearch::of(queue, JobState::Waiting) };
+        GroupView {
+            key: row.group_key.clone(),
+            link: search.link("jobs", &[]),
+            weight: number(row.weight.into()),
+            waiting: format!("{}{more}", number(row.waiting)),
+        }
+    }
+}
+
 /// Values that are known together, or a dash.
 fn joined<const N: usize>(values: [Option<String>; N]) -> String {
     let known: Vec<String> = values.into_iter().flatten().collect();
@@ -247,6 +274,7 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
     let kinds = queue.admin().kinds(span.length().min(Span::Day.length())).await?;
     let failures = queue.admin().failures(FAILURES).await?;
     let waiting = queue.admin().failures_to_retry(WAITING).await?;
+    let groups = if stats.fair { queue.admin().groups(None, GROUPS).await? } else { Vec::new() };
     let counts = app.readings.complete(&mut stats);
     let name = queue.name();
     let depth =
@@ -259,6 +287,8 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
         spans: spans.into(),
         charts: Charts::new(&chart::steps(&history, span), span),
         kinds: kinds.iter().map(|row| KindView::new(row, name)).collect(),
+        groups: groups.iter().map(|row| GroupView::new(row, name)).collect(),
+        more_groups: groups.len() == GROUPS,
         more_failures: failures.looked_at < stats.dead,
         failures_looked_at: number(failures.looked_at),
         failures: FailureView::all(failures.groups, name, JobState::Dead),
