@@ -5,10 +5,10 @@
 -- Groups with waiting jobs take part in rounds, in the order of their keys. In a round, a group gets as many jobs as its
 -- weight says, in the order of their ids, and nothing if it has none: the others then come round sooner. group_rounds
 -- keeps where a round stands from one claim to the next. If all groups together get less than @max in a round, the call
--- takes several rounds at once. With more groups, and claims of 100 jobs or more, the quantum doubles, up to 64 jobs for
--- each unit of weight, while rounds take less than half a second, because it costs less to take several jobs of one group.
--- As soon as a round takes longer than two seconds, it is 1. (This is deficit round robin, without a deficit to carry
--- over, because all jobs count the same: Shreedhar and Varghese, "Efficient Fair Queuing Using Deficit Round Robin", 1995.)
+-- takes several rounds at once. With 100 groups or more, the quantum doubles, up to 64 jobs for each unit of weight, while
+-- rounds take less than half a second, because it costs less to take several jobs of one group. As soon as a round takes
+-- longer than two seconds, it is 1. (This is deficit round robin, without a deficit to carry over, because all jobs count
+-- the same: Shreedhar and Varghese, "Efficient Fair Queuing Using Deficit Round Robin", 1995.)
 --
 -- Only one session of a queue at a time claims here: it shares the application lock of advance_groups, which adds groups
 -- with new jobs. After half a second of waiting, the call claims nothing. Jobs that others have locked are skipped. The
@@ -54,13 +54,13 @@ BEGIN
         @last_seen = last_seen
     FROM [$(schema)].[group_rounds] WHERE queue_id = @queue_id;
     SET @round_ms = DATEDIFF_BIG(MILLISECOND, @began_at, @now);
-    IF @max < 100 OR @round_ms NOT BETWEEN 0 AND 2000
+    IF @round_ms NOT BETWEEN 0 AND 2000
         SET @quantum = 1;
     IF @from_key = N'' AND @taken = 0
         SELECT @is_idle = 1, @began_at = @now;
     -- Each group has a weight of 1 or more.
     SET @weights = @last_seen;
-    IF @last_seen < @max
+    IF CAST(@last_seen AS bigint) * @quantum < @max
         SELECT @weights = SUM(k.weight)
         FROM (SELECT TOP (@max) ISNULL(w.weight, 1) AS weight
               FROM [$(schema)].[groups] AS g WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
@@ -70,7 +70,7 @@ BEGIN
               WHERE g.queue_id = @queue_id AND g.from_id < 9223372036854775807
               ORDER BY g.group_key) AS k
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
-    SET @rounds = CASE WHEN @weights < @max THEN @max / @weights ELSE @quantum END;
+    SET @rounds = CASE WHEN @max / @weights > @quantum THEN @max / @weights ELSE @quantum END;
     -- As many groups as are needed if all have enough jobs, and the one within which the round stands.
     SET @width = @max / @rounds + 2;
 END;
@@ -149,8 +149,8 @@ BEGIN
         IF @is_idle = 0
         BEGIN
             SET @round_ms = DATEDIFF_BIG(MILLISECOND, @began_at, SYSUTCDATETIME());
-            SET @quantum = CASE WHEN @max < 100 OR @weights < @max THEN 1
-                WHEN @round_ms < 500 AND @quantum < 64 THEN 2 * @quantum ELSE @quantum END;
+            SET @quantum = CASE WHEN @seen < 100 THEN 1 WHEN @round_ms < 500 AND @quantum < 64 THEN 2 * @quantum
+                ELSE @quantum END;
             -- Most groups have nothing that can be claimed.
             SET @wraps = @wraps + 1;
             IF @wraps > 2
@@ -172,11 +172,12 @@ BEGIN
                  ORDER BY j.job_id) AS w
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
     -- No waiting job is left, not even an uncommitted one: an event brings the group back with its next job.
-    DELETE g
-    FROM @keys AS k
-    INNER LOOP JOIN [$(schema)].[groups] AS g WITH (ROWLOCK, FORCESEEK, INDEX (groups_pk)) ON g.group_key = k.group_key
-    WHERE k.from_id IS NULL AND g.queue_id = @queue_id AND g.in_turn = 0
-    OPTION (MAXDOP 1, KEEPFIXED PLAN);
+    IF EXISTS (SELECT 1 FROM @keys WHERE from_id IS NULL)
+        DELETE g
+        FROM @keys AS k
+        INNER LOOP JOIN [$(schema)].[groups] AS g WITH (ROWLOCK, FORCESEEK, INDEX (groups_pk)) ON g.group_key = k.group_key
+        WHERE k.from_id IS NULL AND g.queue_id = @queue_id AND g.in_turn = 0
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
     UPDATE g
     SET from_id = ISNULL(k.from_id, 9223372036854775807)
     FROM @keys AS k
