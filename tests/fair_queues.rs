@@ -105,19 +105,46 @@ async fn weights_divide_the_claims_also_of_jobs_that_wait() {
 #[tokio::test(flavor = "multi_thread")]
 async fn more_groups_than_a_claim_takes_share_over_several_claims() {
     let fixture = fair("fair_many").await;
-    let jobs: Vec<NewJob> = (0..900).map(|n| NewJob::text("x").group_key(format!("g{:03}", n % 300))).collect();
+    let jobs: Vec<NewJob> = (0..270).map(|n| NewJob::text("x").group_key(format!("g{:03}", n % 90))).collect();
     fixture.queue.enqueue_many(&jobs).await.unwrap();
     let mut worker = WorkerSession::register(&fixture).await;
     for round in 0..3 {
         let mut claimed = Vec::new();
         for _ in 0..6 {
-            claimed.extend(worker.claim(50).await);
+            claimed.extend(worker.claim(15).await);
         }
         let groups = by_group(&claimed);
-        assert_eq!((groups.len(), claimed.len()), (300, 300), "round {round}");
+        assert_eq!((groups.len(), claimed.len()), (90, 90), "round {round}");
     }
-    assert_eq!(ids(&worker.claim(50).await), NONE);
+    assert_eq!(ids(&worker.claim(15).await), NONE);
     assert_eq!(fixture.session().await.number("SELECT COUNT(*) FROM [$(schema)].[groups]").await, 0);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn groups_get_several_jobs_at_once_while_rounds_are_short() {
+    let fixture = fair("fair_quantum").await;
+    let jobs: Vec<NewJob> = (0..800).map(|n| NewJob::text("x").group_key(format!("g{:03}", n % 100))).collect();
+    fixture.queue.enqueue_many(&jobs).await.unwrap();
+    let mut worker = WorkerSession::register(&fixture).await;
+    assert_eq!(by_group(&worker.claim(50).await).len(), 50);
+    let rounds = async |quantum: u32, began_s_ago: u32| {
+        let set = format!(
+            "UPDATE [$(schema)].[group_rounds]
+             SET quantum = {quantum}, began_at = DATEADD(SECOND, -{began_s_ago}, SYSUTCDATETIME())"
+        );
+        fixture.sql(&set).await;
+    };
+    rounds(4, 0).await;
+    // The group of the last claim gets three more.
+    let groups = by_group(&worker.claim(43).await);
+    assert_eq!((groups.len(), groups.values().filter(|jobs| **jobs == 4).count()), (11, 10), "{groups:?}");
+    rounds(4, 10).await;
+    assert_eq!(by_group(&worker.claim(20).await).len(), 20, "the round takes too long");
+    // After one quick round, each group gets two.
+    rounds(1, 0).await;
+    while by_group(&worker.claim(10).await).len() == 10 {}
+    assert_eq!(fixture.session().await.number("SELECT quantum FROM [$(schema)].[group_rounds]").await, 2);
     fixture.remove().await;
 }
 
