@@ -28,9 +28,9 @@ IF OBJECT_ID(N'[$(schema)].[edge_events]', N'U') IS NULL
         event_id bigint  NOT NULL IDENTITY (1, 1),
         job_id   bigint  NOT NULL,
         -- 3 done, 4 dead, 5 cancelled, or deleted without being done; 0: had no row when a child named it, so it counts as
-        -- done unless another event knows better
+        -- done unless the event of its deletion is there, too
         state    tinyint NOT NULL,
-        is_gone  bit     NOT NULL,  -- 1: the job's row is deleted
+        is_gone  bit     NOT NULL,  -- 1: the job has no row any more
         tried    bit     NOT NULL CONSTRAINT edge_events_tried DEFAULT 0,  -- 1: something was locked
         CONSTRAINT edge_events_pk PRIMARY KEY CLUSTERED (event_id)
             WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF)

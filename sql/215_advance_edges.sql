@@ -5,7 +5,7 @@
 -- Only one session at a time does this, with up to 4,000 edges per transaction, for half a second. If another session
 -- keeps the application lock for @wait_ms, or inside a caller's transaction, the call does nothing. The next promote does
 -- the rest, within about a second. The call waits for no other lock: an edge that is locked or not committed stays open,
--- and so does one whose child is locked, or whose child's batch or key is if the child is cancelled. Their events stay for
+-- and so does one whose parent or child is locked, or whose child's batch or key is if the child is cancelled. Their events stay for
 -- promote (@tried). The call never fails, because its caller's work is committed. promote passes @error on to the worker.
 CREATE OR ALTER PROCEDURE [$(schema)].[advance_edges]
     @wait_ms int            = 200,  -- how long to wait for the application lock
@@ -53,19 +53,21 @@ BEGIN TRY
             WHERE tried <= @tried
             ORDER BY event_id
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
-        -- Another event may know how a job ended that had no row when a child named it.
-        IF @tried = 0 AND EXISTS (SELECT 1 FROM @noted WHERE state = 0)
+        -- The event of its deletion may know how a job ended that had no row when a child named it.
+        IF EXISTS (SELECT 1 FROM @noted WHERE state = 0)
             INSERT @noted (event_id, job_id, state, is_gone)
             SELECT v.event_id, v.job_id, v.state, v.is_gone
             FROM [$(schema)].[edge_events] AS v WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK)
-            WHERE v.tried = 1 AND EXISTS (SELECT 1 FROM @noted AS n WHERE n.job_id = v.job_id AND n.state = 0)
+            WHERE EXISTS (SELECT 1 FROM @noted AS n WHERE n.job_id = v.job_id AND n.state = 0)
+                AND NOT EXISTS (SELECT 1 FROM @noted AS n WHERE n.event_id = v.event_id)
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
         SET @taken = (SELECT COUNT(*) FROM @noted);
         IF @taken > 0
         BEGIN
             SET @now = SYSUTCDATETIME();
-            -- Only an event of its deletion (is_gone), or of a child that found no row (state 0), tells that a job is gone,
-            -- and how it ended: a job that was done and then deleted is done. Another event may be older than a requeue.
+            -- Only an event of its deletion (is_gone), or of a child that found no row (state 0), tells that a job is
+            -- gone, and how it ended: a job that was done and then deleted is done. Another event may be older than a
+            -- requeue.
             INSERT @events (job_id, state, is_gone, is_known)
             SELECT n.job_id,
                 CASE WHEN MAX(n.is_last) = 0 THEN MAX(n.state)
@@ -77,7 +79,7 @@ BEGIN TRY
             GROUP BY n.job_id;
             -- What the job is now counts. The next end of a requeued one will be noted; one that is locked is left.
             UPDATE v
-            SET is_known = 1, state = CASE WHEN j.ended = 1 THEN j.state END
+            SET is_known = 1, is_gone = 0, state = CASE WHEN j.ended = 1 THEN j.state END
             FROM @events AS v
             INNER LOOP JOIN [$(schema)].[jobs] AS j
                 WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = v.job_id

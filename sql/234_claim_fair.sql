@@ -5,10 +5,11 @@
 -- Groups with waiting jobs take part in rounds, in the order of their keys. In a round, a group gets as many jobs as its
 -- weight says, in the order of their ids, and nothing if it has none: the others then come round sooner. group_rounds
 -- keeps where a round stands from one claim to the next. If all groups together get less than @max in a round, the call
--- takes several rounds at once. With 100 groups or more, the quantum doubles, up to 64 jobs for each unit of weight, while
--- rounds take less than half a second, because it costs less to take several jobs of one group. As soon as a round takes
--- longer than two seconds, it is 1. (This is deficit round robin, without a deficit to carry over, because all jobs count
--- the same: Shreedhar and Varghese, "Efficient Fair Queuing Using Deficit Round Robin", 1995.)
+-- takes several rounds at once. With more groups, claims of 100 jobs or more take several jobs per unit of weight, the
+-- quantum, because it costs less to take several jobs of one group. The quantum doubles, up to 64, while rounds take less
+-- than half a second. As soon as a round takes longer than two seconds, it is 1. (This is deficit round robin, without a
+-- deficit to carry over, because all jobs count the same: Shreedhar and Varghese, "Efficient Fair Queuing Using Deficit
+-- Round Robin", 1995.)
 --
 -- Only one session of a queue at a time claims here: it shares the application lock of advance_groups, which adds groups
 -- with new jobs. After half a second of waiting, the call claims nothing. Jobs that others have locked are skipped. The
@@ -22,7 +23,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[claim_fair]
 AS
 SET NOCOUNT, XACT_ABORT ON;
 DECLARE @now datetime2(3), @room int = @max, @width int, @granted bit = 0, @any bit = 0, @rounds int = 1,
-    @from_key nvarchar(128) = N'', @taken int = 0, @read int, @found int, @claimed int, @last_key nvarchar(128),
+    @from_key nvarchar(128) = N'', @taken int = 0, @first_key nvarchar(128), @first_taken int, @read int, @found int, @claimed int, @last_key nvarchar(128),
     @is_idle bit = 0, @is_over bit = 0, @steps int = 0, @wraps int = 0,
     @weights bigint, @began_at datetime2(3), @quantum int = 1, @round_ms bigint,
     @seen int = 0, @last_seen int = 0;
@@ -60,7 +61,7 @@ BEGIN
         SELECT @is_idle = 1, @began_at = @now;
     -- Each group has a weight of 1 or more.
     SET @weights = @last_seen;
-    IF CAST(@last_seen AS bigint) * @quantum < @max
+    IF @last_seen < @max
         SELECT @weights = SUM(k.weight)
         FROM (SELECT TOP (@max) ISNULL(w.weight, 1) AS weight
               FROM [$(schema)].[groups] AS g WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK)
@@ -70,12 +71,13 @@ BEGIN
               WHERE g.queue_id = @queue_id AND g.from_id < 9223372036854775807
               ORDER BY g.group_key) AS k
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
-    SET @rounds = CASE WHEN @max / @weights > @quantum THEN @max / @weights ELSE @quantum END;
+    SET @rounds = CASE WHEN @weights < @max THEN @max / @weights WHEN @max < 100 THEN 1 ELSE @quantum END;
     -- As many groups as are needed if all have enough jobs, and the one within which the round stands.
     SET @width = @max / @rounds + 2;
 END;
 WHILE @granted = 1 AND @room > 0 AND @is_over = 0 AND @steps < 20
 BEGIN
+    SELECT @first_key = @from_key, @first_taken = @taken;
     -- UPDLOCK and READPAST, because a claim of runs may still be under way after the queue has become fair.
     INSERT @keys (group_key, quota, before, from_id)
     SELECT k.group_key, k.quota, SUM(k.quota) OVER (ORDER BY k.group_key) - k.quota, k.from_id
@@ -140,7 +142,8 @@ BEGIN
         SET @from_key = @last_key;
         DELETE @keys WHERE group_key > @last_key;
     END;
-    SET @seen = @seen + (SELECT COUNT(*) FROM @keys);
+    -- A group that goes on in this claim was counted by the one before.
+    SET @seen = @seen + (SELECT COUNT(*) FROM @keys AS k WHERE k.group_key <> @first_key OR @first_taken = 0);
     IF @found < @room AND @read = @width
         SELECT @from_key = MAX(k.group_key), @taken = 2147483647 FROM @keys AS k;
     ELSE IF @found < @room
@@ -149,8 +152,8 @@ BEGIN
         IF @is_idle = 0
         BEGIN
             SET @round_ms = DATEDIFF_BIG(MILLISECOND, @began_at, SYSUTCDATETIME());
-            SET @quantum = CASE WHEN @seen < 100 THEN 1 WHEN @round_ms < 500 AND @quantum < 64 THEN 2 * @quantum
-                ELSE @quantum END;
+            SET @quantum = CASE WHEN @weights < @max THEN 1
+                WHEN @max >= 100 AND @round_ms < 500 AND @quantum < 64 THEN 2 * @quantum ELSE @quantum END;
             -- Most groups have nothing that can be claimed.
             SET @wraps = @wraps + 1;
             IF @wraps > 2

@@ -2,9 +2,9 @@
 -- for jobs, would finish the backlog in about @target_s seconds.
 --
 -- A job takes up the threads and the memory that it needs (by itself or by its kind; otherwise one thread) for its
--- time, but at most for @target_s: the average run time of its kind in the last two hours in which the kind ran, of the
--- last day (kind_history); otherwise the average of the last minutes with jobs in history; otherwise, if there are none
--- in seven days, a second. A job that was claimed more than @target_s ago takes them up for all of @target_s. The
+-- time, but at most for @target_s: the average run time of its kind in the hour in which it last ran and the hour before,
+-- if that was within a day (kind_history); otherwise the average of the last minutes with jobs in history; otherwise, if
+-- there are none in seven days, a second. A job that was claimed more than @target_s ago takes them up for all of @target_s. The
 -- number is the largest of
 --   the sum of threads * time, divided by @threads * @target_s
 --   the sum of memory * time, divided by @memory * @target_s
@@ -20,7 +20,7 @@
 -- than a worker has do not count beyond the 1.
 --
 -- Reads by NOLOCK, so it neither blocks nor is blocked. Cheap at any depth: it counts at most @most jobs of each state
--- and, if more are ready, uses the sample of the last minute. The needs of the first 1,000 of each state stand for the
+-- and, if more are ready, uses the sample of the last minute. It reads a day of kind_history. The needs of the first 1,000 of each state stand for the
 -- others. Result: a single column, workers, as KEDA requires.
 CREATE OR ALTER PROCEDURE [$(schema)].[backlog]
     @queue        nvarchar(129),
@@ -34,7 +34,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[backlog]
 AS
 SET NOCOUNT, XACT_ABORT ON;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @paused bit, @max_running int, @rate_jobs int,
-    @rate_ms bigint, @soon datetime2(3), @since datetime2(0), @holders int = 0, @claimed bigint, @ready bigint = 0,
+    @rate_ms bigint, @soon datetime2(3), @since datetime2(0), @yesterday datetime2(0), @holders int = 0, @claimed bigint, @ready bigint = 0,
     @alone bigint = 0, @due bigint = 0, @theirs bigint = 0, @shared bigint = 0, @is_fair bit, @jobs bigint,
     @sampled bigint, @run_ms float = 1000, @mean_ms float, @at_once float, @running float, @by_threads float, @by_memory float,
     @by_half float, @workers float = 0, @allowed nvarchar(400);
@@ -98,6 +98,7 @@ BEGIN
 END;
 SET @soon = DATEADD(SECOND, @due_within_s, @now);
 SET @since = DATEADD(DAY, -7, @now);
+SET @yesterday = DATEADD(DAY, -1, @now);
 
 SELECT @claimed = (SELECT COUNT_BIG(*)
     FROM (SELECT TOP (@most) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_claimed))
@@ -170,9 +171,11 @@ BEGIN
     INSERT @times (kind, run_ms)
     SELECT h.kind, SUM(h.total) / SUM(h.jobs) / 1000
     FROM (SELECT k.kind, k.hour, k.total, k.jobs, MAX(k.hour) OVER (PARTITION BY k.kind) AS last
-          FROM [$(schema)].[kind_history] AS k WITH (NOLOCK, FORCESEEK (kind_history_pk (queue_id, hour)))
-          WHERE k.queue_id = @queue_id AND k.hour > DATEADD(DAY, -1, @now) AND k.measure IN (1, 2, 3)
-              AND k.kind <> ' other kinds') AS h
+          FROM (SELECT r.kind, r.hour, SUM(r.total) AS total, SUM(r.jobs) AS jobs
+                FROM [$(schema)].[kind_history] AS r WITH (NOLOCK, FORCESEEK (kind_history_pk (queue_id, hour)))
+                WHERE r.queue_id = @queue_id AND r.hour > @yesterday AND r.measure IN (1, 2, 3)
+                    AND r.kind <> ' other kinds'
+                GROUP BY r.hour, r.kind) AS k) AS h
     WHERE h.hour >= DATEADD(HOUR, -1, h.last)
     GROUP BY h.kind
     OPTION (MAXDOP 1);
@@ -220,8 +223,8 @@ BEGIN
     FROM (VALUES (0, @ready), (1, @alone), (2, @due), (4, @theirs), (5, @shared)) AS d (part, jobs)
     WHERE d.jobs > 0 AND NOT EXISTS (SELECT 1 FROM @parts AS p WHERE p.part = d.part);
 
-    -- The time is a part of @target_s.
-    SELECT @running = ISNULL(SUM(s.running), 0), @mean_ms = SUM(s.jobs * s.run_ms) / SUM(s.jobs),
+    -- running: how many jobs, one after the other, would run for all of @target_s.
+    SELECT @running = ISNULL(SUM(s.running), 0), @mean_ms = SUM(s.jobs * s.run_ms) / NULLIF(SUM(s.jobs), 0),
            @by_threads = ISNULL(SUM(s.running * s.threads), 0) / @threads,
            @by_memory = ISNULL(SUM(s.running * s.memory), 0) / @memory,
            @by_half = ISNULL(SUM(CASE WHEN s.threads > @threads - s.threads OR s.memory > @memory - s.memory

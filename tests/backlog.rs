@@ -94,12 +94,18 @@ async fn the_jobs_of_a_kind_count_with_its_own_run_times() {
     assert_eq!(backlog(&fixture, "").await, 7, "600 of 10 ms are 0.1, 60 of 6.144 s are 6.1");
     assert!(note(&mut session, "('scan', 3, 49, 2, 40000000, 20000000), ('', 1, 55, 1, 90000000, 90000000)").await);
     assert_eq!(backlog(&fixture, "").await, 21, "60 of 20 s are 20");
-    // What is not of the last two hours in which the kind ran does not count, and what is older than a day neither.
+    fixture.queue.enqueue_many(&numbers(3)).await.unwrap();
+    assert_eq!(backlog(&fixture, "").await, 24, "those without a kind take longer than the minute");
+    fixture.sql("DELETE [$(schema)].[jobs] WHERE kind IS NULL").await;
+    // Older hours of a kind do not count, nor does anything older than a day.
     session.sql("UPDATE [$(schema)].[kind_history] SET hour = DATEADD(HOUR, -2, hour)").await;
     assert!(note(&mut session, "('scan', 1, 45, 1, 5000000, 5000000)").await);
     assert_eq!(backlog(&fixture, "").await, 6, "60 of 5 s are 5, 600 of 10 ms are 0.1");
+    let limited = QueueOptions::default().rate(Rate::new(1, Duration::from_secs(1)));
+    fixture.queue.admin().create(limited).await.unwrap();
+    assert_eq!(backlog(&fixture, "").await, 1, "of 0.46 s on average, one starts in a second");
     session.sql("UPDATE [$(schema)].[kind_history] SET hour = DATEADD(DAY, -1, hour)").await;
-    assert_eq!(backlog(&fixture, "").await, 68);
+    assert_eq!(backlog(&fixture, "").await, 7, "of 6.144 s");
     fixture.remove().await;
 }
 

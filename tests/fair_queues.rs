@@ -124,27 +124,48 @@ async fn more_groups_than_a_claim_takes_share_over_several_claims() {
 #[tokio::test(flavor = "multi_thread")]
 async fn groups_get_several_jobs_at_once_while_rounds_are_short() {
     let fixture = fair("fair_quantum").await;
-    let jobs: Vec<NewJob> = (0..800).map(|n| NewJob::text("x").group_key(format!("g{:03}", n % 100))).collect();
+    let jobs: Vec<NewJob> = (0..3_200).map(|n| NewJob::text("x").group_key(format!("g{:03}", n % 400))).collect();
     fixture.queue.enqueue_many(&jobs).await.unwrap();
     let mut worker = WorkerSession::register(&fixture).await;
-    assert_eq!(by_group(&worker.claim(50).await).len(), 50);
-    let rounds = async |quantum: u32, began_s_ago: u32| {
-        let set = format!(
-            "UPDATE [$(schema)].[group_rounds]
-             SET quantum = {quantum}, began_at = DATEADD(SECOND, -{began_s_ago}, SYSUTCDATETIME())"
-        );
-        fixture.sql(&set).await;
+    assert_eq!(by_group(&worker.claim(100).await).len(), 100);
+    let round = async |set: &str| {
+        fixture.sql(&format!("UPDATE [$(schema)].[group_rounds] SET {set}")).await;
     };
-    rounds(4, 0).await;
+    round("quantum = 4, began_at = SYSUTCDATETIME()").await;
     // The group of the last claim gets three more.
-    let groups = by_group(&worker.claim(43).await);
-    assert_eq!((groups.len(), groups.values().filter(|jobs| **jobs == 4).count()), (11, 10), "{groups:?}");
-    rounds(4, 10).await;
-    assert_eq!(by_group(&worker.claim(20).await).len(), 20, "the round takes too long");
-    // After one quick round, each group gets two.
-    rounds(1, 0).await;
-    while by_group(&worker.claim(10).await).len() == 10 {}
-    assert_eq!(fixture.session().await.number("SELECT quantum FROM [$(schema)].[group_rounds]").await, 2);
+    let groups = by_group(&worker.claim(103).await);
+    assert_eq!((groups.len(), groups.values().filter(|jobs| **jobs == 4).count()), (26, 25), "{groups:?}");
+    assert_eq!(by_group(&worker.claim(50).await).len(), 50, "a small claim");
+    round("quantum = 4, began_at = DATEADD(SECOND, -10, SYSUTCDATETIME())").await;
+    assert_eq!(by_group(&worker.claim(100).await).len(), 100, "the round takes too long");
+    // After a quick round, each group gets two.
+    let mut groups = BTreeMap::new();
+    for _ in 0..4 {
+        round("began_at = SYSUTCDATETIME()").await;
+        groups = by_group(&worker.claim(200).await);
+        if groups.values().any(|jobs| *jobs == 2) {
+            break;
+        }
+    }
+    assert!(groups.values().filter(|jobs| **jobs == 2).count() > 50, "{groups:?}");
+    fixture.remove().await;
+}
+
+/// Of few groups, each gets its weight, however small the claims are.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_that_is_served_by_many_claims_counts_once_in_its_round() {
+    let fixture = fair("fair_seen").await;
+    let admin = fixture.queue.admin();
+    let jobs: Vec<NewJob> = (0..60).map(|n| NewJob::text("x").group_key(["a", "b"][n % 2])).collect();
+    fixture.queue.enqueue_many(&jobs).await.unwrap();
+    for group in ["a", "b"] {
+        admin.set_group_weight(group, 10).await.unwrap();
+    }
+    let mut worker = WorkerSession::register(&fixture).await;
+    for _ in 0..21 {
+        worker.claim(1).await;
+    }
+    assert_eq!(fixture.session().await.number("SELECT last_seen FROM [$(schema)].[group_rounds]").await, 2);
     fixture.remove().await;
 }
 

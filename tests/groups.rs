@@ -800,7 +800,7 @@ fn check_order(events: &[Event], keys: &HashMap<i64, usize>, good: &HashSet<i64>
                     run_again.extend(started.iter().copied().filter(|later| later > job_id && keys[later] == key));
                 }
             }
-            Event::End { job_id } => {
+            Event::End { job_id, .. } => {
                 let run = running.remove(&keys[job_id]);
                 assert_eq!(run.map(|(running, _)| running), Some(*job_id), "job {job_id} ended that did not run");
             }
@@ -899,7 +899,7 @@ fn start(job_id: i64) -> Event {
 }
 
 fn end(job_id: i64) -> Event {
-    Event::End { job_id }
+    Event::End { job_id, failed: false }
 }
 
 #[test]

@@ -66,9 +66,9 @@ async fn a_worker_that_stops_has_reported_each_run_of_each_kind() {
     fixture.remove().await;
 }
 
-/// A worker that is killed has lost the counts of about a minute at most.
+/// A killed worker loses at most about a minute of counts.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_reports_about_once_a_minute() {
+async fn a_running_worker_reports_within_two_minutes() {
     let fixture = Fixture::new("kind_history_minute").await;
     fixture.queue.enqueue(&NewJob::text("x").kind("mail")).await.unwrap();
     let handlers = Handlers::any(handler);

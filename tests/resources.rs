@@ -320,7 +320,7 @@ async fn a_job_too_large_for_one_worker_is_run_by_another_or_dead_in_the_end() {
     small.shutdown().await.unwrap();
 
     fixture.queue.enqueue_many(&of_kind("huge", 1)).await.unwrap();
-    let config = changed(eight_gib(2), |worker| worker.unknown_kind_keep = Duration::from_secs(2));
+    let config = changed(eight_gib(2), |worker| worker.unknown_kind_keep = Duration::from_secs(4));
     let small = Worker::builder(&fixture.queue, handlers()).config(&config).start().await.unwrap();
     assert_eq!(small.drain().await.unwrap().stats.dead, 1);
     let dead = fixture.queue.admin().list(&JobState::Dead.into(), None, 10).await.unwrap().jobs;
@@ -333,7 +333,7 @@ async fn a_job_too_large_for_one_worker_is_run_by_another_or_dead_in_the_end() {
         "{error}"
     );
     assert!(
-        error.ends_with("; the most that workers of the queue had in the last day: 16 GiB of memory, 2 threads"),
+        error.ends_with("; the most of each on any worker of the queue in the last day: 16 GiB of memory, 2 threads"),
         "{error}"
     );
     fixture.remove().await;

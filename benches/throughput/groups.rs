@@ -68,8 +68,8 @@ pub async fn measure(report: &mut Report, sizes: &Sizes) {
     let late = behind_a_flood(&bench, backlog).await;
     let measure = format!("100 jobs behind {backlog} of another group: time / time with half of the threads alone");
     report.add(&measure, "times", Some(Target::AtMost(2.0)), vec![late]);
-    let off = off_their_weights(&bench).await;
-    let measure = "1,000 groups with weights of 1 to 10, a minute: largest difference from a group's share";
+    let off = off_their_weights(&bench, sizes.shared).await;
+    let measure = "1,000 groups with weights of 1 to 10: largest difference from a group's share";
     report.add(measure, "%", Some(Target::AtMost(5.0)), vec![100.0 * off]);
     bench.uninstall().await;
 }
@@ -113,13 +113,11 @@ async fn behind_a_flood(bench: &Bench, flood: u64) -> f64 {
     took.as_secs_f64() / (JOB.as_secs_f64() * 100.0 / (THREADS as f64 / 2.0))
 }
 
-/// By how much the number of jobs that a group had done within a minute differs from its share of all, at most, as a part
-/// of its share. The jobs sleep.
-async fn off_their_weights(bench: &Bench) -> f64 {
+/// The largest relative difference between the jobs of a group done in this time and its share. The jobs sleep.
+async fn off_their_weights(bench: &Bench, time: Duration) -> f64 {
     const GROUPS: u64 = 1_000;
     const THREADS: usize = 8;
     const JOB: Duration = Duration::from_millis(2);
-    const MINUTE: Duration = Duration::from_secs(60);
     let weight = |group: u64| group % 10 + 1;
     let queue = groups(bench, true).await;
     for group in 0..GROUPS {
@@ -127,7 +125,7 @@ async fn off_their_weights(bench: &Bench) -> f64 {
     }
     // Of each group as many as the heaviest ones can get.
     let weights: u64 = (0..GROUPS).map(weight).sum();
-    let most = (MINUTE.as_millis() / JOB.as_millis()) as u64 * THREADS as u64;
+    let most = (time.as_millis() / JOB.as_millis()) as u64 * THREADS as u64;
     fill_groups(&queue, (10 * most).div_ceil(weights) * GROUPS, GROUPS).await;
     let done = Arc::new(Mutex::new(HashMap::<u64, u64>::new()));
     let counted = done.clone();
@@ -140,7 +138,7 @@ async fn off_their_weights(bench: &Bench) -> f64 {
         Ok(())
     });
     let worker = Worker::builder(&queue, handlers).config(&config).start().await.expect("the worker starts");
-    tokio::time::sleep(MINUTE).await;
+    tokio::time::sleep(time).await;
     let counts = done.lock().expect("no job panics").clone();
     worker.shutdown().await.expect("the worker ends");
     queue.admin().delete(true).await.expect("the queue is deleted");

@@ -44,6 +44,8 @@ pub struct Sizes {
     /// Ready jobs before each run of no-op jobs.
     pub backlog: u64,
     pub no_op_jobs: u64,
+    /// How long groups share a queue by their weights.
+    pub shared: Duration,
     pub classic_jobs: u64,
     pub ms_jobs: u64,
     pub enqueued: u64,
@@ -62,6 +64,7 @@ const FULL: Sizes = Sizes {
     rounds: 5,
     backlog: 220_000,
     no_op_jobs: 200_000,
+    shared: Duration::from_secs(60),
     classic_jobs: 6_000,
     ms_jobs: 6_000,
     enqueued: 100_000,
@@ -80,6 +83,7 @@ const QUICK: Sizes = Sizes {
     rounds: 1,
     backlog: 6_000,
     no_op_jobs: 4_000,
+    shared: Duration::from_secs(1),
     classic_jobs: 100,
     ms_jobs: 160,
     enqueued: 5_000,

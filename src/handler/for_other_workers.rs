@@ -63,12 +63,20 @@ impl ForOtherWorkers {
         self.outcome(job, error, leaves)
     }
 
-    /// Decides what happens to a job that needs more than this worker `has`. `most` is what the queue's workers have had
-    /// at most, if it is known.
-    pub(crate) fn needs_too_much(&self, job: &Job, needs: &Needs, has: &Needs, most: Option<&Needs>) -> Outcome {
+    /// Decides what happens to a job that needs more than this worker `has`. `most` returns how much of each resource any
+    /// worker of the queue has had at most, if it is known.
+    pub(crate) fn needs_too_much(
+        &self,
+        job: &Job,
+        needs: &Needs,
+        has: &Needs,
+        most: impl FnOnce() -> Option<Needs>,
+    ) -> Outcome {
         let mut outcome = self.outcome(job, format!("{HAS_LESS}: it needs {needs}, the worker has {has}"), false);
-        if let (Outcome::Dead { error }, Some(most)) = (&mut outcome, most) {
-            error.push_str(&format!("; the most that workers of the queue had in the last day: {most}"));
+        if let Outcome::Dead { error } = &mut outcome
+            && let Some(most) = most()
+        {
+            error.push_str(&format!("; the most of each on any worker of the queue in the last day: {most}"));
         }
         outcome
     }
@@ -150,8 +158,16 @@ mod tests {
         let (kinds, job) = (ForOtherWorkers::new(&config), Job::for_test(NewJob::text("x").kind("unknown")));
         assert!(matches!(kinds.unknown_kind(&job, true), Outcome::Snooze { .. }));
         assert!(matches!(kinds.unknown_kind(&job, false), Outcome::Dead { .. }));
-        let too_much = kinds.needs_too_much(&job, &Needs::new().memory(2), &Needs::new().memory(1), None);
-        assert!(matches!(too_much, Outcome::Dead { .. }));
+        let needs = [2, 1].map(|bytes| Needs::new().memory(bytes));
+        let most = || Some(Needs::new().memory(1).threads(8));
+        let Outcome::Dead { error } = kinds.needs_too_much(&job, &needs[0], &needs[1], most) else {
+            panic!("it waits")
+        };
+        assert!(
+            error.ends_with(
+                "; the most of each on any worker of the queue in the last day: 1 bytes of memory, 8 threads"
+            )
+        );
     }
 
     #[test]

@@ -121,10 +121,6 @@ impl Worker {
             resumed.pump();
         }));
         stages.spawn(finish::keep_noting_kinds(state.clone()));
-        let reading = state.clone();
-        stages.spawn(async move {
-            reading.largest.keep_reading(&reading.queue, reading.session(), &reading.outage).await;
-        });
         stages.spawn(report::keep_levels_shown(state.clone(), lease.clone()));
         stages.spawn(report::keep_depth_shown(queue.clone(), duties));
         stages.spawn(state::keep_beating(state.clone()));

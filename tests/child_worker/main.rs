@@ -2,7 +2,7 @@
 //!
 //!     child_worker LEDGER
 //!
-//! Settings come from the environment (`READPAST_…`). Every start and every end of a job is appended to the ledger, one
+//! Settings come from the environment (`READPAST_…`). Every start and every end of a run is appended to the ledger, one
 //! line by one `write`, so that what stands there has happened, however the process ends. A payload begins with what
 //! the handler is to do: a number of microseconds to sleep, `abort`, which ends the process at once, `echo`, which
 //! gives the payload back as the output, `leave` with the number of bytes of its output, `fail` or `panic` with a
@@ -71,11 +71,11 @@ fn work(ledger: &Ledger, job: &Job) -> Result<Option<Output>, BoxError> {
         }
         "fail" | "panic" if job.attempt() > text.split(' ').nth(1).unwrap_or_default().parse()? => {}
         "fail" => {
-            ledger.note("end", job)?;
+            ledger.note("failed", job)?;
             return Err("as it was told".into());
         }
         "panic" => {
-            ledger.note("end", job)?;
+            ledger.note("failed", job)?;
             std::panic::resume_unwind(Box::new("as it was told")); // says nothing on standard error
         }
         "dead" => {

@@ -1,11 +1,11 @@
-//! Jobs that wait for others, and the sessions that add, end, cancel, delete and bring them back, statement by statement:
-//! every interleaving, with what each statement locks, waits for, skips (READPAST) or reads uncommitted (NOLOCK).
+//! Jobs that wait for others, and the sessions that add, end, cancel, delete and bring them back, statement by
+//! statement: every interleaving, with what each statement locks, waits for, skips (READPAST) or reads uncommitted (NOLOCK).
 //!
 //! Two statements are one step here where nobody can see the state between them.
 
 use stateright::{Model, Property};
 
-/// The runs of a job that are looked at.
+/// A job is claimed at most this often. More claims lead to nothing new.
 const MAX_RUNS: u8 = 2;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -64,16 +64,16 @@ struct Event {
     tried: bool,
 }
 
-/// What can be taken out, to see that it is missed.
+/// The rules of the protocol. Without any one of them, a property fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Rules {
     /// An enqueue reads the parents after it has added the edges.
     pub edges_come_first: bool,
-    /// It waits for who changes a parent.
+    /// It waits for sessions that are changing a parent.
     pub enqueue_waits_for_parents: bool,
     /// It reads the parents again after it has linked their queue.
     pub parents_are_read_again: bool,
-    /// Who ends a job looks for edges after the change.
+    /// A procedure that ends a job looks for edges after the change.
     pub ends_look_afterwards: bool,
     /// It finds edges that are not committed.
     pub uncommitted_edges_count: bool,
@@ -118,7 +118,7 @@ pub struct Edges {
     /// Parent, child.
     pub edges: &'static [(usize, usize, OnDead)],
     pub sessions: usize,
-    /// How many faults and calls out of the ordinary at the most.
+    /// At most this many failures and operators' calls.
     pub faults: u8,
     /// Whether done jobs are deleted.
     pub deletes: bool,
@@ -143,7 +143,7 @@ struct Ended {
     event: Event,
     /// The row was read, or is gone.
     is_known: bool,
-    /// The truth is another.
+    /// Its edges would be closed with the wrong end.
     is_wrong: bool,
 }
 
@@ -196,13 +196,13 @@ pub struct System {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Step {
     Claim(usize),
-    /// A session calls a procedure: its first statement, if it need not wait.
+    /// A session calls a procedure: its first statement, unless it has to wait.
     Call(Call),
     /// A session's next statement.
     Next(usize),
-    /// A connection breaks off, or a producer thinks again.
+    /// A connection breaks, or a producer rolls back.
     Kill(usize),
-    /// A session waits no longer for the one that closes edges.
+    /// A call leaves the edges to `promote`: another session closes edges, or it is in a caller's transaction.
     GiveUp(usize),
 }
 
@@ -282,7 +282,7 @@ impl System {
 }
 
 impl Edges {
-    fn session(&self, system: &mut System, session: usize) -> Result<(), Waits> {
+    fn run_statement(&self, system: &mut System, session: usize) -> Result<(), Waits> {
         let statement = system.sessions[session].statement;
         system.sessions[session].statement += 1;
         match system.sessions[session].call.expect("it is in a call") {
@@ -365,7 +365,7 @@ impl Edges {
                     }
                 }
             }
-            _ => self.commit(system, session),
+            _ => self.commit_and_advance(system, session),
         }
         Ok(())
     }
@@ -380,13 +380,17 @@ impl Edges {
         to: State,
         is_found: impl Fn(State) -> bool,
     ) -> Result<(), Waits> {
+        let asks_link = matches!(system.sessions[session].call, Some(Call::Finish(..)));
         let looks = |system: &mut System, row| {
             let is_seen = |edge: usize| {
                 let edge =
                     if self.rules.uncommitted_edges_count { system.edges[edge] } else { system.committed_edge(edge) };
                 edge != EdgeState::Absent
             };
-            if system.is_linked && self.of_parent(job).any(is_seen) {
+            let is_gone = matches!(row, State::Gone(_));
+            if (system.is_linked || !asks_link)
+                && (self.of_parent(job).any(is_seen) || is_gone && self.of_child(job).any(is_seen))
+            {
                 let (end, is_gone) = match row {
                     State::Gone(is_done) => (if is_done { End::Done } else { End::Cancelled }, true),
                     row => (end_of(row).expect("it has ended"), false),
@@ -396,7 +400,7 @@ impl Edges {
         };
         let changes = u8::from(!self.rules.ends_look_afterwards);
         match statement {
-            2 => self.commit(system, session),
+            2 => self.commit_and_advance(system, session),
             1 if changes == 0 => looks(system, system.rows[job]),
             0 if changes == 1 => looks(system, to),
             _ if system.is_locked(session, job) => return Err(Waits),
@@ -458,7 +462,10 @@ impl Edges {
                         let holds = is_known && event.end == End::Dead && self.edges[edge].2 == OnDead::Hold;
                         system.edges[edge] == EdgeState::Open && !holds
                     };
-                    if self.rules.events_stay_for_open_edges && self.of_parent(event.job).any(is_open) {
+                    let is_there = |edge: usize| system.edges[edge] != EdgeState::Absent;
+                    let has_edges = self.of_parent(event.job).any(is_open)
+                        || event.is_gone && self.of_child(event.job).any(is_there);
+                    if self.rules.events_stay_for_open_edges && has_edges {
                         left.push(event);
                     }
                 }
@@ -502,7 +509,7 @@ impl Edges {
                 (End::Cancelled, row) => matches!(row, State::Cancelled | State::Gone(false)),
                 _ => false,
             };
-            let event = Event { job, end, is_gone, tried: true };
+            let event = Event { job, end, is_gone: is_gone && !is_read, tried: true };
             system.sessions[session].ends.push(Ended { event, is_known, is_wrong: is_known && !is_true });
         }
     }
@@ -513,7 +520,9 @@ impl Edges {
         for Ended { event: Event { job, end, .. }, is_wrong, .. } in ends.into_iter().filter(|ended| ended.is_known) {
             for edge in self.of_parent(job) {
                 let (_, child, on_dead) = self.edges[edge];
-                let is_free = system.committed_edge(edge) == EdgeState::Open && !system.is_locked(session, child);
+                let is_free = system.committed_edge(edge) == EdgeState::Open
+                    && !system.is_locked(session, child)
+                    && system.rows[child].has_row();
                 if system.edges[edge] == EdgeState::Open && is_free && (end != End::Dead || on_dead != OnDead::Hold) {
                     let cancels = match end {
                         End::Cancelled => on_dead != OnDead::Run,
@@ -527,7 +536,19 @@ impl Edges {
                 }
             }
         }
-        system.sessions[session].has_progress = !closed.is_empty();
+        // The edges of children that are gone.
+        let mut has_deleted = false;
+        let ends = system.sessions[session].ends.clone();
+        for job in ends.iter().filter(|ended| ended.event.is_gone).map(|ended| ended.event.job) {
+            for edge in self.of_child(job) {
+                let is_there = system.edges[edge] != EdgeState::Absent;
+                if is_there && system.committed_edge(edge) == system.edges[edge] {
+                    system.change_edge(session, edge, EdgeState::Absent);
+                    has_deleted = true;
+                }
+            }
+        }
+        system.sessions[session].has_progress = has_deleted || !closed.is_empty();
         for (child, cancels) in &closed {
             if *cancels && system.rows[*child] == State::Held {
                 system.change(session, *child, State::Cancelled);
@@ -541,7 +562,7 @@ impl Edges {
             }
         }
         for (child, _) in closed {
-            // (Only with this lock can others have closed edges of it.)
+            // (Edges of a child change only under its lock, so changed ones are this session's.)
             let is_open = |edge: usize| {
                 system.committed_edge(edge) == EdgeState::Open
                     && !system.sessions[session].edges_before.iter().any(|(mine, _)| *mine == edge)
@@ -552,8 +573,8 @@ impl Edges {
         }
     }
 
-    /// And on to the edges, as each procedure does after its commit.
-    fn commit(&self, system: &mut System, session: usize) {
+    /// Commits, then advances the edges, as most procedures do.
+    fn commit_and_advance(&self, system: &mut System, session: usize) {
         let noted = if self.rules.events_are_committed_with_it {
             None
         } else {
@@ -569,7 +590,21 @@ impl Edges {
         }
     }
 
-    /// Whether a job that is held may be: one of its parents may still end as it wants.
+    /// `promote`, when nobody else is there, until it changes nothing.
+    fn promote(&self, system: &mut System) {
+        loop {
+            let before = system.clone();
+            system.sessions[0].call = Some(Call::Advance(true));
+            while system.sessions[0].call.is_some() {
+                assert!(self.run_statement(system, 0).is_ok(), "it waits for nobody");
+            }
+            if *system == before {
+                return;
+            }
+        }
+    }
+
+    /// Whether a held child has a reason to wait: one of its parents may still end as it wants.
     fn may_wait(&self, system: &System, job: usize) -> bool {
         let waits_for = |edge: usize| {
             let (parent, _, on_dead) = self.edges[edge];
@@ -665,27 +700,21 @@ impl Model for Edges {
             }
             Step::Call(call) => {
                 let session = system.sessions.iter().position(|session| session.call.is_none())?;
-                // The same once more, while one is under way.
+                // The same call is not made twice at once.
                 if system.sessions.iter().any(|other| other.call == Some(call)) {
                     return None;
                 }
                 let is_rare = !matches!(call, Call::Add(_) | Call::Finish(_, true) | Call::Advance(_));
                 system.faults += u8::from(is_rare);
                 system.sessions[session].call = Some(call);
-                self.session(&mut system, session).ok()?;
+                self.run_statement(&mut system, session).ok()?;
             }
-            Step::Next(session) => self.session(&mut system, session).ok()?,
+            Step::Next(session) => self.run_statement(&mut system, session).ok()?,
             Step::Kill(session) => {
                 system.faults += 1;
                 system.roll_back(session);
             }
-            Step::GiveUp(session) => {
-                if self.session(&mut system, session).is_ok() {
-                    return None;
-                }
-                system = before.clone();
-                system.roll_back(session);
-            }
+            Step::GiveUp(session) => system.roll_back(session),
         }
         Some(system)
     }
@@ -698,22 +727,28 @@ impl Model for Edges {
             Property::always("an edge is closed by how its parent has ended", |_, system: &System| {
                 !system.has_closed_wrongly
             }),
-            Property::always("no child waits for nobody", |model, system: &System| {
-                let somebody_looks = !system.events.is_empty() && model.rules.promote_advances;
-                let is_stuck = |job: &usize| system.rows[*job] == State::Held && !model.may_wait(system, *job);
-                !system.is_quiet() || somebody_looks || !(0..model.jobs).any(|job| is_stuck(&job))
+            Property::always("no child waits without a reason", |model, system: &System| {
+                let is_stuck = |job: usize| system.rows[job] == State::Held && !model.may_wait(system, job);
+                if !system.is_quiet() || !(0..model.jobs).any(is_stuck) {
+                    return true;
+                }
+                let mut after = system.clone();
+                if model.rules.promote_advances {
+                    model.promote(&mut after);
+                }
+                !(0..model.jobs).any(|job| after.rows[job] == State::Held && !model.may_wait(&after, job))
             }),
-            Property::always("nobody waits for ever", |model, system: &System| {
+            Property::always("no session waits for ever", |model, system: &System| {
                 let moves = |session: usize| {
                     let mut after = system.clone();
                     let call = after.sessions[session].call;
-                    matches!(call, Some(Call::Advance(_))) || model.session(&mut after, session).is_ok()
+                    matches!(call, Some(Call::Advance(_))) || model.run_statement(&mut after, session).is_ok()
                 };
                 let mut busy =
                     (0..model.sessions).filter(|session| system.sessions[*session].call.is_some()).peekable();
                 busy.peek().is_none() || busy.any(moves)
             }),
-            // That the model is not so narrow that nothing happens in it.
+            // Guards against a model in which nothing happens.
             Property::sometimes("all are done", |_, system: &System| {
                 system.rows.iter().all(|row| matches!(row, State::Done | State::Gone(true)))
             }),

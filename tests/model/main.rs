@@ -248,7 +248,7 @@ fn runs_with_a_rule_taken_out_are_caught() {
     }
 }
 
-/// One job that waits for two, of which one is wanted done.
+/// A job with two parents: the first must be done, the second only ended.
 const EDGES: Edges = Edges {
     rules: edges::ALL_RULES,
     jobs: 3,
@@ -282,7 +282,7 @@ fn so_do_they_with_more_faults_and_a_session_more() {
 fn edges_with_a_rule_taken_out_are_caught() {
     const RULES: edges::Rules = edges::ALL_RULES;
     const WRONGLY: &str = "an edge is closed by how its parent has ended";
-    const STUCK: &str = "no child waits for nobody";
+    const STUCK: &str = "no child waits without a reason";
     for (model, rules, violated) in [
         (EDGES, edges::Rules { edges_come_first: false, ..RULES }, STUCK),
         (EDGES, edges::Rules { enqueue_waits_for_parents: false, ..RULES }, STUCK),

@@ -154,9 +154,18 @@ pub struct Start {
 /// A line of the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    Start { job_id: i64, worker: String },
-    End { job_id: i64 },
-    Killed { worker: String },
+    Start {
+        job_id: i64,
+        worker: String,
+    },
+    /// `failed`: to be retried.
+    End {
+        job_id: i64,
+        failed: bool,
+    },
+    Killed {
+        worker: String,
+    },
 }
 
 /// What the ledger says about one job.
@@ -213,7 +222,7 @@ impl Ledger {
             match words[0] {
                 "start" => Event::Start { job_id, worker },
                 "killed" => Event::Killed { worker },
-                _ => Event::End { job_id },
+                end => Event::End { job_id, failed: end == "failed" },
             }
         };
         text.lines().map(event).collect()

@@ -189,5 +189,5 @@ async fn a_fair_queue_s_page_has_its_groups_with_their_weights() {
     let jobs = page.values("[aria-label=Groups] a", "href");
     assert_eq!(fixture.open().page(&jobs[1]).await.count("tbody tr"), 2, "its jobs");
     fixture.queue.admin().create(QueueOptions::default().fair(false)).await.unwrap();
-    assert!(fixture.open().page("queue?queue=work").await.count("[aria-label=Groups]") == 0);
+    assert_eq!(fixture.open().page("queue?queue=work").await.count("[aria-label=Groups]"), 0);
 }

@@ -1,5 +1,5 @@
 //! `note_kinds` and `peaks_by_kind`: add counts of ended runs to the history of the queue's kinds, and read from it how
-//! much memory they used. `most_resources`: reads what the queue's workers have.
+//! much memory they used.
 
 use std::sync::Arc;
 
@@ -7,12 +7,10 @@ use tiberius::{SqlTableDataRow, TableValueRow};
 
 use crate::connection::{Session, table_type};
 use crate::error::Error;
-use crate::job::Needs;
 
 /// The names of the calls in an [`Error::TimedOut`].
 pub(crate) const NOTE_KINDS: &str = "note_kinds";
 pub(crate) const PEAKS_BY_KIND: &str = "peaks_by_kind";
-pub(crate) const MOST_RESOURCES: &str = "most_resources";
 
 /// The runs of one kind with values in one bucket of a measure. The columns of sql/091_kind_history.sql.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,16 +44,6 @@ impl Session {
         command.bind_param("@queue", queue);
         let rows = self.rows(PEAKS_BY_KIND, command).await?.into_iter();
         rows.map(|mut row| Ok((row.required("kind")?, row.big_count("peak_p95_bytes")?))).collect()
-    }
-
-    /// Returns what a worker of the queue had at most of each resource in the last day.
-    pub(crate) async fn most_resources(&mut self, queue: &str) -> Result<Needs, Error> {
-        let mut command = self.command(MOST_RESOURCES);
-        command.bind_param("@queue", queue);
-        let mut rows = self.rows(MOST_RESOURCES, command).await?.into_iter();
-        rows.try_fold(Needs::new(), |most, mut row| {
-            Ok(most.with(&row.required::<String>("name")?, row.big_count("most")?))
-        })
     }
 }
 

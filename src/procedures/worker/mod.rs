@@ -22,6 +22,8 @@ pub(crate) use finish::{
     FINISH, FINISH_ONE, FINISH_WITH, Finish, FinishResult, UNCOMMITTED, finish_one_command, follow_up_list_type,
     read_finish_one,
 };
-pub(crate) use kind_history::{KindCount, MOST_RESOURCES, NOTE_KINDS, PEAKS_BY_KIND};
+pub(crate) use kind_history::{KindCount, NOTE_KINDS, PEAKS_BY_KIND};
 pub(crate) use note_progress::NOTE_PROGRESS;
-pub(crate) use registration::{Heartbeat, QueueSettings, TakenOver, WorkReport, Worked, WorkerReport, short_json};
+pub(crate) use registration::{
+    Heartbeat, MOST_RESOURCES, QueueSettings, TakenOver, WorkReport, Worked, WorkerReport, short_json,
+};

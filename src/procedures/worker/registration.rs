@@ -1,4 +1,4 @@
-//! A worker's registration: registering, renewing the lease, unregistering.
+//! A worker's registration: registering, renewing the lease, unregistering; and what all registered workers have.
 
 use std::time::Duration;
 
@@ -11,6 +11,9 @@ use crate::job::{CompletionPolicy, Delivery, Needs};
 use crate::time::{DurationHistogram, to_json};
 
 use super::depth::{DepthSample, read_sample};
+
+/// The name of the call in an [`Error::TimedOut`].
+pub(crate) const MOST_RESOURCES: &str = "most_resources";
 
 /// The length of the columns of a worker's resources.
 const MAX_RESOURCES: usize = 1_000;
@@ -200,5 +203,15 @@ impl Session {
         work.bind(&mut command);
         self.run("unregister_worker", command).await?;
         Ok(())
+    }
+
+    /// Returns how much of each resource any worker of the queue had at most in the last day.
+    pub(crate) async fn most_resources(&mut self, queue: &str) -> Result<Needs, Error> {
+        let mut command = self.command(MOST_RESOURCES);
+        command.bind_param("@queue", queue);
+        let mut rows = self.rows(MOST_RESOURCES, command).await?.into_iter();
+        rows.try_fold(Needs::new(), |most, mut row| {
+            Ok(most.with(&row.required::<String>("name")?, row.big_count("most")?))
+        })
     }
 }

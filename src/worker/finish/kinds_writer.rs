@@ -1,13 +1,16 @@
 //! Reports to SQL Server, about once a minute and at the end, how the runs of each kind ended and what they used
 //! (`state/kind_tally.rs`). An error may lose counts, but nothing counts twice. Every ten minutes, a worker with
-//! `learn_memory` reads how much memory the runs of all workers used.
+//! `learn_memory` reads how much memory the runs of all workers used. When jobs need more than the worker has, it reads
+//! how much any worker has (`state/most_resources.rs`).
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::{Instant, sleep_until};
+
 use crate::connection::Session;
 use crate::error::Error;
-use crate::procedures::worker::{NOTE_KINDS, PEAKS_BY_KIND};
+use crate::procedures::worker::{MOST_RESOURCES, NOTE_KINDS, PEAKS_BY_KIND};
 use crate::time::jittered;
 use crate::worker::state::WorkerState;
 
@@ -16,20 +19,46 @@ const EVERY: Duration = Duration::from_secs(60);
 /// Reports between two reads of what the runs of all workers used.
 const REPORTS_PER_READ: u32 = 10;
 
-/// Reports counts until the future is dropped. The connection is closed after each report.
+/// Reports counts until the future is dropped. The connection is closed after each call.
 pub(in crate::worker) async fn keep_noting_kinds(state: Arc<WorkerState>) {
     let mut session = state.session();
-    for report in 1_u32.. {
-        tokio::time::sleep(jittered(EVERY)).await;
-        if let Err(error) = note_kinds(&state, &mut session).await
-            && !state.outage.tells_of_one(NOTE_KINDS, &error)
-        {
-            tracing::warn!(%error, "could not report the counts by kind; some may be lost");
-        }
-        if report % REPORTS_PER_READ == 0 {
-            learn_memory(&state, &mut session).await;
+    let mut next_report = Instant::now() + jittered(EVERY);
+    let mut reports = 0_u32;
+    let mut has_read_most = false;
+    loop {
+        tokio::select! {
+            () = sleep_until(next_report) => {
+                report(&state, &mut session).await;
+                reports = reports.wrapping_add(1);
+                if reports.is_multiple_of(REPORTS_PER_READ) {
+                    learn_memory(&state, &mut session).await;
+                }
+                next_report = Instant::now() + jittered(EVERY);
+                has_read_most = false;
+            }
+            // Once between two reports.
+            () = state.most_resources.requested(), if !has_read_most => {
+                read_most_resources(&state, &mut session).await;
+                has_read_most = true;
+            }
         }
         session.disconnect();
+    }
+}
+
+async fn report(state: &WorkerState, session: &mut Session) {
+    if let Err(error) = note_kinds(state, session).await
+        && !state.outage.tells_of_one(NOTE_KINDS, &error)
+    {
+        tracing::warn!(%error, "could not report the counts by kind; some may be lost");
+    }
+}
+
+async fn read_most_resources(state: &WorkerState, session: &mut Session) {
+    if let Err(error) = state.most_resources.read(&state.queue, session).await
+        && !state.outage.tells_of_one(MOST_RESOURCES, &error)
+    {
+        tracing::warn!(%error, "could not read how much the queue's workers have");
     }
 }
 

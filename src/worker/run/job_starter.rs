@@ -355,9 +355,11 @@ impl JobStarter {
     fn put_off_for_another_worker(&self, handler: usize, claimed: Claimed) {
         let job = &claimed.job;
         let needs = self.stated_needs(handler, job).unwrap_or_default();
-        let (has, most) = (&self.state.resources, self.state.largest.most());
-        let outcome = self.span.in_scope(|| self.for_other_workers.needs_too_much(job, &needs, has, most.as_ref()));
+        let WorkerState { resources: has, most_resources: most, .. } = &*self.state;
+        let outcome =
+            self.span.in_scope(|| self.for_other_workers.needs_too_much(job, &needs, has, || most.last_read()));
         if matches!(outcome, Outcome::Snooze { .. }) {
+            most.request();
             self.state.metrics.deferred_too_large();
             self.state.arrivals.left_to_others();
         }

@@ -19,9 +19,9 @@ use super::claim_signals::ClaimSignals;
 use super::duty_failures::DutyFailures;
 use super::in_flight::InFlight;
 use super::kind_tally::KindTally;
-use super::largest_workers::LargestWorkers;
 use super::learned_memory::LearnedMemory;
 use super::machine_memory::MachineMemory;
+use super::most_resources::MostResources;
 use super::outage_log::OutageLog;
 use super::pulse::Pulse;
 use super::run_length::RunLength;
@@ -50,7 +50,7 @@ pub(in crate::worker) struct WorkerState {
     pub(in crate::worker) kinds: KindTally,
     /// Set with `learn_memory`.
     pub(in crate::worker) learned: Option<LearnedMemory>,
-    pub(in crate::worker) largest: LargestWorkers,
+    pub(in crate::worker) most_resources: MostResources,
     pub(in crate::worker) limited_by: BottleneckMeter,
     pub(in crate::worker) pulse: Pulse,
     pub(in crate::worker) arrivals: ClaimSignals,
@@ -90,7 +90,7 @@ impl WorkerState {
             tally,
             kinds: KindTally::default(),
             learned,
-            largest: LargestWorkers::default(),
+            most_resources: MostResources::default(),
             arrivals: ClaimSignals::default(),
             run_length: RunLength::default(),
             duty_failures: DutyFailures::new(outage.clone()),

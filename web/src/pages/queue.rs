@@ -1,4 +1,5 @@
-//! A queue: charts over an hour, a day or a week, kinds over a day at most, groups that share it, why jobs died, settings.
+//! A queue: charts over an hour, a day or a week, kinds over a day at most, groups that share it, why jobs died, and
+//! settings.
 
 use askama::Template;
 use axum::extract::State;
@@ -274,7 +275,7 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
     let kinds = queue.admin().kinds(span.length().min(Span::Day.length())).await?;
     let failures = queue.admin().failures(FAILURES).await?;
     let waiting = queue.admin().failures_to_retry(WAITING).await?;
-    let groups = if stats.fair { queue.admin().groups(None, GROUPS).await? } else { Vec::new() };
+    let groups = if stats.fair { queue.admin().groups(None, GROUPS + 1).await? } else { Vec::new() };
     let counts = app.readings.complete(&mut stats);
     let name = queue.name();
     let depth =
@@ -287,8 +288,8 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
         spans: spans.into(),
         charts: Charts::new(&chart::steps(&history, span), span),
         kinds: kinds.iter().map(|row| KindView::new(row, name)).collect(),
-        groups: groups.iter().map(|row| GroupView::new(row, name)).collect(),
-        more_groups: groups.len() == GROUPS,
+        groups: groups.iter().take(GROUPS).map(|row| GroupView::new(row, name)).collect(),
+        more_groups: groups.len() > GROUPS,
         more_failures: failures.looked_at < stats.dead,
         failures_looked_at: number(failures.looked_at),
         failures: FailureView::all(failures.groups, name, JobState::Dead),
