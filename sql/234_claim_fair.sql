@@ -5,11 +5,13 @@
 -- Groups with waiting jobs take part in rounds, in the order of their keys. In a round, a group gets as many jobs as its
 -- weight says, in the order of their ids, and nothing if it has none: the others then come round sooner. group_rounds
 -- keeps where a round stands from one claim to the next. If all groups together get less than @max in a round, the call
--- takes several rounds at once. With more groups, claims of 100 jobs or more take several jobs per unit of weight, the
--- quantum, because it costs less to take several jobs of one group. The quantum doubles, up to 64, while rounds take less
--- than half a second. As soon as a round takes longer than two seconds, it is 1. (This is deficit round robin, without a
--- deficit to carry over, because all jobs count the same: Shreedhar and Varghese, "Efficient Fair Queuing Using Deficit
--- Round Robin", 1995.)
+-- takes several rounds at once.
+--
+-- It costs less to take several jobs of one group. With 100 groups or more, claims of 100 jobs or more therefore take
+-- several jobs per unit of weight, the quantum. It doubles, up to 64, while rounds take less than half a second. As soon
+-- as a round takes longer than two seconds, it is 1. Smaller claims take one job per unit of weight, so in a round with
+-- claims of different sizes, groups get different numbers. (This is deficit round robin, without a deficit to carry over,
+-- because all jobs count the same: Shreedhar and Varghese, "Efficient Fair Queuing Using Deficit Round Robin", 1995.)
 --
 -- Only one session of a queue at a time claims here: it shares the application lock of advance_groups, which adds groups
 -- with new jobs. After half a second of waiting, the call claims nothing. Jobs that others have locked are skipped. The
@@ -23,7 +25,8 @@ CREATE OR ALTER PROCEDURE [$(schema)].[claim_fair]
 AS
 SET NOCOUNT, XACT_ABORT ON;
 DECLARE @now datetime2(3), @room int = @max, @width int, @granted bit = 0, @any bit = 0, @rounds int = 1,
-    @from_key nvarchar(128) = N'', @taken int = 0, @first_key nvarchar(128), @first_taken int, @read int, @found int, @claimed int, @last_key nvarchar(128),
+    @from_key nvarchar(128) = N'', @taken int = 0, @first_key nvarchar(128), @first_taken int, @read int,
+    @found int, @claimed int, @last_key nvarchar(128),
     @is_idle bit = 0, @is_over bit = 0, @steps int = 0, @wraps int = 0,
     @weights bigint, @began_at datetime2(3), @quantum int = 1, @round_ms bigint,
     @seen int = 0, @last_seen int = 0;
@@ -142,7 +145,7 @@ BEGIN
         SET @from_key = @last_key;
         DELETE @keys WHERE group_key > @last_key;
     END;
-    -- A group that goes on in this claim was counted by the one before.
+    -- A group within which the round stood was counted when it was first served.
     SET @seen = @seen + (SELECT COUNT(*) FROM @keys AS k WHERE k.group_key <> @first_key OR @first_taken = 0);
     IF @found < @room AND @read = @width
         SELECT @from_key = MAX(k.group_key), @taken = 2147483647 FROM @keys AS k;
@@ -152,7 +155,7 @@ BEGIN
         IF @is_idle = 0
         BEGIN
             SET @round_ms = DATEDIFF_BIG(MILLISECOND, @began_at, SYSUTCDATETIME());
-            SET @quantum = CASE WHEN @weights < @max THEN 1
+            SET @quantum = CASE WHEN @weights < @max OR @seen < 100 THEN 1
                 WHEN @max >= 100 AND @round_ms < 500 AND @quantum < 64 THEN 2 * @quantum ELSE @quantum END;
             -- Most groups have nothing that can be claimed.
             SET @wraps = @wraps + 1;

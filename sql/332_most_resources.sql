@@ -1,7 +1,7 @@
--- Returns how much of each resource any worker of the queue had at most, not necessarily the same worker (see
--- register_worker): name, most. Rows of stopped workers are kept for a day, so this covers the last day. Without memory,
--- if a worker has no limit of it. Workers call this when a job needs more than they have, for its error. Reads by NOLOCK:
--- it neither blocks nor is blocked.
+-- Returns the largest amount of each resource that any worker of the queue has had, not necessarily the same worker (see
+-- register_worker): name, most. Rows of stopped workers are kept for a day, so this covers the last day. Memory is left
+-- out if any worker has no memory limit. Workers call this when a job needs more than they have, for its error. Reads by
+-- NOLOCK: it neither blocks nor is blocked.
 CREATE OR ALTER PROCEDURE [$(schema)].[most_resources]
     @queue nvarchar(129)
 AS

@@ -2,10 +2,10 @@
 -- for jobs, would finish the backlog in about @target_s seconds.
 --
 -- A job takes up the threads and the memory that it needs (by itself or by its kind; otherwise one thread) for its
--- time, but at most for @target_s: the average run time of its kind in the hour in which it last ran and the hour before,
--- if that was within a day (kind_history); otherwise the average of the last minutes with jobs in history; otherwise, if
--- there are none in seven days, a second. A job that was claimed more than @target_s ago takes them up for all of @target_s. The
--- number is the largest of
+-- time, but at most for @target_s: the average run time of its kind in the hour in which it last ran and the hour
+-- before, if that was within a day (kind_history); otherwise the average of the last minutes with jobs in history;
+-- otherwise, if there are none in seven days, a second. A job that was claimed more than @target_s ago takes them up for
+-- all of @target_s. The number is the largest of
 --   the sum of threads * time, divided by @threads * @target_s
 --   the sum of memory * time, divided by @memory * @target_s
 --   the sum of the times of jobs that need more than half of @threads or @memory, divided by @target_s: no two of them
@@ -20,8 +20,8 @@
 -- than a worker has do not count beyond the 1.
 --
 -- Reads by NOLOCK, so it neither blocks nor is blocked. Cheap at any depth: it counts at most @most jobs of each state
--- and, if more are ready, uses the sample of the last minute. It reads a day of kind_history. The needs of the first 1,000 of each state stand for the
--- others. Result: a single column, workers, as KEDA requires.
+-- and, if more are ready, uses the sample of the last minute. It reads a day of kind_history. The needs of the
+-- first 1,000 of each state stand for the others. Result: a single column, workers, as KEDA requires.
 CREATE OR ALTER PROCEDURE [$(schema)].[backlog]
     @queue        nvarchar(129),
     @threads      int    = 1,      -- of a worker: 1 to 1,024
@@ -34,10 +34,10 @@ CREATE OR ALTER PROCEDURE [$(schema)].[backlog]
 AS
 SET NOCOUNT, XACT_ABORT ON;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @paused bit, @max_running int, @rate_jobs int,
-    @rate_ms bigint, @soon datetime2(3), @since datetime2(0), @yesterday datetime2(0), @holders int = 0, @claimed bigint, @ready bigint = 0,
-    @alone bigint = 0, @due bigint = 0, @theirs bigint = 0, @shared bigint = 0, @is_fair bit, @jobs bigint,
-    @sampled bigint, @run_ms float = 1000, @mean_ms float, @at_once float, @running float, @by_threads float, @by_memory float,
-    @by_half float, @workers float = 0, @allowed nvarchar(400);
+    @rate_ms bigint, @soon datetime2(3), @since datetime2(0), @yesterday datetime2(0), @holders int = 0,
+    @claimed bigint, @ready bigint = 0, @alone bigint = 0, @due bigint = 0, @theirs bigint = 0, @shared bigint = 0, @is_fair bit,
+    @jobs bigint, @sampled bigint, @run_ms float = 1000, @mean_ms float, @at_once float, @running float,
+    @by_threads float, @by_memory float, @by_half float, @workers float = 0, @allowed nvarchar(400);
 DECLARE @kind_needs TABLE
 (
     kind    nvarchar(4000) COLLATE Latin1_General_100_BIN2 NOT NULL,

@@ -333,7 +333,8 @@ async fn a_job_too_large_for_one_worker_is_run_by_another_or_dead_in_the_end() {
         "{error}"
     );
     assert!(
-        error.ends_with("; the most of each on any worker of the queue in the last day: 16 GiB of memory, 2 threads"),
+        error
+            .ends_with("; the largest amounts on any worker of the queue in the last day: 16 GiB of memory, 2 threads"),
         "{error}"
     );
     fixture.remove().await;

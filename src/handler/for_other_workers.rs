@@ -63,8 +63,8 @@ impl ForOtherWorkers {
         self.outcome(job, error, leaves)
     }
 
-    /// Decides what happens to a job that needs more than this worker `has`. `most` returns how much of each resource any
-    /// worker of the queue has had at most, if it is known.
+    /// Decides what happens to a job that needs more than this worker `has`. `most` returns the largest amount of each
+    /// resource that any worker of the queue has had, if it is known.
     pub(crate) fn needs_too_much(
         &self,
         job: &Job,
@@ -76,7 +76,7 @@ impl ForOtherWorkers {
         if let Outcome::Dead { error } = &mut outcome
             && let Some(most) = most()
         {
-            error.push_str(&format!("; the most of each on any worker of the queue in the last day: {most}"));
+            error.push_str(&format!("; the largest amounts on any worker of the queue in the last day: {most}"));
         }
         outcome
     }
@@ -159,13 +159,13 @@ mod tests {
         assert!(matches!(kinds.unknown_kind(&job, true), Outcome::Snooze { .. }));
         assert!(matches!(kinds.unknown_kind(&job, false), Outcome::Dead { .. }));
         let needs = [2, 1].map(|bytes| Needs::new().memory(bytes));
-        let most = || Some(Needs::new().memory(1).threads(8));
+        let most = || Some(Needs::new().memory(2048).threads(8));
         let Outcome::Dead { error } = kinds.needs_too_much(&job, &needs[0], &needs[1], most) else {
             panic!("it waits")
         };
         assert!(
             error.ends_with(
-                "; the most of each on any worker of the queue in the last day: 1 bytes of memory, 8 threads"
+                "; the largest amounts on any worker of the queue in the last day: 2 KiB of memory, 8 threads"
             )
         );
     }

@@ -1,5 +1,6 @@
 //! Jobs that wait for others, and the sessions that add, end, cancel, delete and bring them back, statement by
-//! statement: every interleaving, with what each statement locks, waits for, skips (READPAST) or reads uncommitted (NOLOCK).
+//! statement: every interleaving, with what each statement locks, waits for, skips (READPAST) or reads uncommitted
+//! (NOLOCK).
 //!
 //! Two statements are one step here where nobody can see the state between them.
 
@@ -440,7 +441,7 @@ impl Edges {
                     }
                     system.sessions[session].has_edges = true;
                 }
-                // Another event may know how a job ended that had no row when a child named it.
+                // The event of its deletion may know how a job ended that had no row when a child named it.
                 let named: Vec<usize> = (system.events.iter())
                     .filter(|event| is_due(event) && event.end == End::Unknown)
                     .map(|event| event.job)

@@ -70,12 +70,12 @@ impl UnderFaults<'_> {
             worker.stop().await;
         }
         let events = self.ledger.events();
-        let ends = events.iter().filter_map(|event| match event {
+        let mut ends = events.iter().filter_map(|event| match event {
             Event::End { job_id, failed: false } => Some(job_id),
             _ => None,
         });
         let mut ended = HashSet::new();
-        let ran_again = ends.filter(|job_id| !ended.insert(**job_id)).count() > 0;
+        let ran_again = ends.any(|job_id| !ended.insert(*job_id));
         assert!(ran_again, "some jobs have run to their end more than once");
         events
     }

@@ -188,6 +188,13 @@ async fn a_fair_queue_s_page_has_its_groups_with_their_weights() {
     assert_eq!(page.texts("[aria-label=Groups] td, [aria-label=Groups] tbody th"), ["<b>", "1", "1", "acme", "3", "2"]);
     let jobs = page.values("[aria-label=Groups] a", "href");
     assert_eq!(fixture.open().page(&jobs[1]).await.count("tbody tr"), 2, "its jobs");
+    let more: Vec<NewJob> = (0..49).map(|group| NewJob::text("x").group_key(group.to_string())).collect();
+    fixture.queue.enqueue_many(&more[1..]).await.unwrap();
+    let page = fixture.open().page("queue?queue=work").await;
+    assert_eq!((page.count("[aria-label=Groups] tbody tr"), page.text().contains("Only the first")), (50, false));
+    fixture.queue.enqueue_many(&more[..1]).await.unwrap();
+    let page = fixture.open().page("queue?queue=work").await;
+    assert_eq!((page.count("[aria-label=Groups] tbody tr"), page.text().contains("Only the first 50")), (50, true));
     fixture.queue.admin().create(QueueOptions::default().fair(false)).await.unwrap();
     assert_eq!(fixture.open().page("queue?queue=work").await.count("[aria-label=Groups]"), 0);
 }

@@ -205,7 +205,7 @@ impl Session {
         Ok(())
     }
 
-    /// Returns how much of each resource any worker of the queue had at most in the last day.
+    /// Returns the largest amount of each resource that any worker of the queue had in the last day.
     pub(crate) async fn most_resources(&mut self, queue: &str) -> Result<Needs, Error> {
         let mut command = self.command(MOST_RESOURCES);
         command.bind_param("@queue", queue);

@@ -1,7 +1,7 @@
 //! Reports to SQL Server, about once a minute and at the end, how the runs of each kind ended and what they used
 //! (`state/kind_tally.rs`). An error may lose counts, but nothing counts twice. Every ten minutes, a worker with
 //! `learn_memory` reads how much memory the runs of all workers used. When jobs need more than the worker has, it reads
-//! how much any worker has (`state/most_resources.rs`).
+//! the largest amounts on any worker (`state/most_resources.rs`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,7 +58,7 @@ async fn read_most_resources(state: &WorkerState, session: &mut Session) {
     if let Err(error) = state.most_resources.read(&state.queue, session).await
         && !state.outage.tells_of_one(MOST_RESOURCES, &error)
     {
-        tracing::warn!(%error, "could not read how much the queue's workers have");
+        tracing::warn!(%error, "could not read the largest amounts on any worker");
     }
 }
 

@@ -1,5 +1,5 @@
-//! How much of each resource any worker of the queue has at most, for the error of a job that needs more than this worker
-//! has.
+//! The largest amount of each resource that any worker of the queue has had, for the error of a job that needs more than
+//! this worker has.
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
