@@ -29,7 +29,7 @@ pub fn svg(steps: &[GraphStep], queue: &str) -> String {
     let height = rows.iter().max().map_or(0, |rows| rows * (HEIGHT + BETWEEN)) - BETWEEN + 2;
     let label: Vec<String> = steps.iter().map(|step| format!("{}: {}", title(step), states(step))).collect();
     let mut svg = format!(
-        r#"<svg class="graph" width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img" aria-label="{}">"#,
+        r#"<svg class="graph" width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="group" aria-label="{}">"#,
         escaped(&label.join("; "))
     );
     for (step, (x, y)) in steps.iter().zip(&places) {
