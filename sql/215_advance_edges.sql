@@ -6,7 +6,8 @@
 -- keeps the application lock for @wait_ms, or inside a caller's transaction, the call does nothing. The next promote does
 -- the rest, within about a second. The call waits for no other lock: an edge that is locked or not committed stays open,
 -- and so does one whose parent or child is locked, or whose child's batch or key is if the child is cancelled. Their
--- events stay for promote (@tried). The call never fails, because its caller's work is committed. promote passes @error on to the worker.
+-- events stay for promote (@tried). The call never fails, because its caller's work is committed. promote passes @error
+-- on to the worker.
 CREATE OR ALTER PROCEDURE [$(schema)].[advance_edges]
     @wait_ms int            = 200,  -- how long to wait for the application lock
     @tried   bit            = 0,    -- 1: also events that were left before

@@ -518,7 +518,8 @@ impl Edges {
     fn close(&self, system: &mut System, session: usize) {
         let mut closed: Vec<(usize, bool)> = Vec::new();
         let ends = system.sessions[session].ends.clone();
-        for Ended { event: Event { job, end, .. }, is_wrong, .. } in ends.into_iter().filter(|ended| ended.is_known) {
+        for Ended { event: Event { job, end, .. }, is_wrong, .. } in ends.iter().copied().filter(|ended| ended.is_known)
+        {
             for edge in self.of_parent(job) {
                 let (_, child, on_dead) = self.edges[edge];
                 let is_free = system.committed_edge(edge) == EdgeState::Open
@@ -539,7 +540,6 @@ impl Edges {
         }
         // The edges of children that are gone.
         let mut has_deleted = false;
-        let ends = system.sessions[session].ends.clone();
         for job in ends.iter().filter(|ended| ended.event.is_gone).map(|ended| ended.event.job) {
             for edge in self.of_child(job) {
                 let is_there = system.edges[edge] != EdgeState::Absent;
@@ -729,15 +729,17 @@ impl Model for Edges {
                 !system.has_closed_wrongly
             }),
             Property::always("no child waits without a reason", |model, system: &System| {
-                let is_stuck = |job: usize| system.rows[job] == State::Held && !model.may_wait(system, job);
-                if !system.is_quiet() || !(0..model.jobs).any(is_stuck) {
+                let any_is_stuck = |system: &System| {
+                    (0..model.jobs).any(|job| system.rows[job] == State::Held && !model.may_wait(system, job))
+                };
+                if !system.is_quiet() || !any_is_stuck(system) {
                     return true;
                 }
                 let mut after = system.clone();
                 if model.rules.promote_advances {
                     model.promote(&mut after);
                 }
-                !(0..model.jobs).any(|job| after.rows[job] == State::Held && !model.may_wait(&after, job))
+                !any_is_stuck(&after)
             }),
             Property::always("no session waits for ever", |model, system: &System| {
                 let moves = |session: usize| {
