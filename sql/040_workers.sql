@@ -30,6 +30,12 @@ IF OBJECT_ID(N'[$(schema)].[workers]', N'U') IS NULL
         noted_failed  bigint           NULL,
         noted_dead    bigint           NULL,
         noted_times   varchar(1400)    COLLATE Latin1_General_100_BIN2 NULL,
+        -- what an operator has asked of it (worker_wish); its heartbeats return this
+        quiet         bit              NOT NULL CONSTRAINT workers_quiet DEFAULT 0,
+        stops         bit              NOT NULL CONSTRAINT workers_stops DEFAULT 0,
+        threads       int              NULL,  -- NULL: as configured
+        debug_until   datetime2(3)     NULL,
+        wished_at     datetime2(3)     NULL,
         CONSTRAINT workers_pk PRIMARY KEY CLUSTERED (worker_id)
     );
 GO

@@ -3,7 +3,8 @@
 -- once. This is for a process that is the only one of its name. (The login must match, because any worker can choose
 -- the name.) Result: completion, delivery, max_attempts, paused, taken_over (returned jobs of lost workers, ready or
 -- dead), has_sink, workers_lost (workers marked lost: those of this name and those with an expired lease), jobs_dead
--- (the dead jobs among taken_over).
+-- (the dead jobs among taken_over), and the wishes for the worker as heartbeat returns them. A new registration has the
+-- wishes for its name (worker_wish); that of a process that was registered before keeps the wishes of then (@replaces).
 CREATE OR ALTER PROCEDURE [$(schema)].[register_worker]
     @queue     nvarchar(129),
     @worker_id uniqueidentifier,
@@ -11,7 +12,9 @@ CREATE OR ALTER PROCEDURE [$(schema)].[register_worker]
     @lease_ms  int,       -- 1,000 to 86,400,000 (a day)
     @take_over bit = 0,
     -- for list_workers: what the worker has for jobs, such as {"threads": 8, "memory": 8589934592, "gpu": 1}
-    @resources varchar(1000) = NULL
+    @resources varchar(1000) = NULL,
+    -- the worker_id under which the same process was registered before
+    @replaces  uniqueidentifier = NULL
 AS
 SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
@@ -31,11 +34,30 @@ SET lease_until = DATEADD(MILLISECOND, @lease_ms, @now), lease_ms = @lease_ms, u
     resources = @resources
 WHERE worker_id = @worker_id AND queue_id = @queue_id AND lost_at IS NULL;
 IF @@ROWCOUNT = 0
+BEGIN
     -- Fails with a duplicate key if the id is a lost worker's: a new registration needs a new id.
     INSERT [$(schema)].[workers] WITH (ROWLOCK)
         (worker_id, queue_id, name, login, lease_ms, registered_at, lease_until, resources)
     VALUES
         (@worker_id, @queue_id, @name, @login, @lease_ms, @now, DATEADD(MILLISECOND, @lease_ms, @now), @resources);
+    -- Only now: worker_wish writes the wishes for a name before it looks for the name's workers.
+    IF @replaces IS NULL
+        UPDATE w
+        SET quiet = n.quiet, threads = n.threads, debug_until = n.debug_until
+        FROM [$(schema)].[name_wishes] AS n WITH (READCOMMITTEDLOCK, ROWLOCK, FORCESEEK)
+        INNER LOOP JOIN [$(schema)].[workers] AS w WITH (ROWLOCK, FORCESEEK (workers_pk (worker_id)))
+            ON w.worker_id = @worker_id
+        WHERE n.queue_id = @queue_id AND n.name = @name
+        OPTION (MAXDOP 1);
+    ELSE
+        UPDATE w
+        SET quiet = p.quiet, stops = p.stops, threads = p.threads, debug_until = p.debug_until, wished_at = p.wished_at
+        FROM [$(schema)].[workers] AS p WITH (NOLOCK, FORCESEEK (workers_pk (worker_id)))
+        INNER LOOP JOIN [$(schema)].[workers] AS w WITH (ROWLOCK, FORCESEEK (workers_pk (worker_id)))
+            ON w.worker_id = @worker_id
+        WHERE p.worker_id = @replaces AND p.queue_id = @queue_id AND p.name = @name
+        OPTION (MAXDOP 1);
+END;
 
 -- As in enqueue: the queue may have been deleted.
 IF NOT EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_pk (queue_id)))
@@ -71,6 +93,9 @@ END;
 
 SELECT completion, delivery, max_attempts, paused, @jobs_ready + @jobs_dead AS taken_over,
        CAST(CASE WHEN sink IS NULL THEN 0 ELSE 1 END AS bit) AS has_sink,
-       @namesakes + @run_out AS workers_lost, @jobs_dead AS jobs_dead
-FROM [$(schema)].[queues] WHERE queue_id = @queue_id;
+       @namesakes + @run_out AS workers_lost, @jobs_dead AS jobs_dead, w.quiet, w.stops, w.threads,
+       CASE WHEN w.debug_until > SYSUTCDATETIME() THEN 1 ELSE 0 END AS debugs
+FROM [$(schema)].[queues] AS q
+LEFT JOIN [$(schema)].[workers] AS w WITH (NOLOCK, FORCESEEK (workers_pk (worker_id))) ON w.worker_id = @worker_id
+WHERE q.queue_id = @queue_id;
 GO

@@ -17,23 +17,26 @@
 --
 -- Results: if the cancellation of running jobs of the worker was requested, first their job_id and fence, with each
 -- heartbeat until they finish. The last result is a row with elected (1: this worker is elected), min_compatible (the
--- oldest version that works with this schema), and the last sample as sample returns it, NULL before the first sample.
+-- oldest version that works with this schema), the wishes for this worker (worker_wish: quiet, stops, threads or NULL,
+-- debugs), and the last sample as sample returns it, NULL before the first sample.
 -- Clients must read this row from the last result.
 CREATE OR ALTER PROCEDURE [$(schema)].[heartbeat]
     @worker_id  uniqueidentifier,
     @running    int         = NULL,
     @done       bigint      = NULL,
     @failed     bigint      = NULL,
-    @limited_by varchar(16) = NULL,  -- idle, claim, busy, finish, queue_limit, resources, memory
+    @limited_by varchar(16) = NULL,  -- idle, claim, busy, finish, queue_limit, resources, memory, quiet
     @dead       bigint      = NULL,
     @times      varchar(1400) = NULL,
     @report_no  bigint      = NULL,  -- the number of the report since the registration: 1, 2, ...
     @yields     bit         = 0,     -- 1: another worker is to be elected
-    @in_use     varchar(1000) = NULL -- of its resources (register_worker); NULL: only threads
+    @in_use     varchar(1000) = NULL, -- of its resources (register_worker); NULL: only threads
+    @resources  varchar(1000) = NULL  -- as register_worker takes it, if it has changed since
 AS
 SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @lapsed datetime2(3), @queue_id int, @lease_ms int;
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @lapsed datetime2(3), @queue_id int, @lease_ms int,
+    @quiet bit, @stops bit, @threads int, @debug_until datetime2(3);
 
 IF @done NOT BETWEEN 0 AND 1000000000000000 OR @failed NOT BETWEEN 0 AND 1000000000000000
     OR @dead NOT BETWEEN 0 AND 1000000000000000
@@ -41,6 +44,8 @@ IF @done NOT BETWEEN 0 AND 1000000000000000 OR @failed NOT BETWEEN 0 AND 1000000
 
 UPDATE w
 SET lease_until = DATEADD(MILLISECOND, lease_ms, @now), unserved = 0, @queue_id = queue_id, @lease_ms = lease_ms,
+    @quiet = quiet, @stops = stops, @threads = threads, @debug_until = debug_until,
+    resources = ISNULL(@resources, resources),
     -- If the clock was set back, the rates stay unchanged.
     done_per_s   = CASE WHEN r.is_news = 1 AND r.ms > 0 THEN (@done - ISNULL(done, 0)) * CAST(1000 AS float) / r.ms
                        ELSE done_per_s END,
@@ -105,6 +110,8 @@ IF EXISTS (SELECT 1 FROM [$(schema)].[cancellations] WITH (NOLOCK) WHERE worker_
 SELECT CAST(CASE WHEN d.worker_id = @worker_id AND d.until >= @now THEN 1 ELSE 0 END AS bit) AS elected,
        (SELECT TOP (1) v.min_compatible FROM [$(schema)].[schema_version] AS v WITH (NOLOCK) ORDER BY v.version DESC)
            AS min_compatible,
+       @quiet AS quiet, @stops AS stops, @threads AS threads,
+       CASE WHEN @debug_until > @now THEN 1 ELSE 0 END AS debugs,
        s.ready, s.scheduled, s.claimed, s.dead, s.workers, ISNULL(q.paused, 0) AS paused,
        DATEDIFF_BIG(MILLISECOND, s.oldest_due_at, s.sampled_at) AS oldest_ready_ms,
        DATEDIFF_BIG(MILLISECOND, s.sampled_at, SYSUTCDATETIME()) AS sample_age_ms, s.cancelled, s.waiting,

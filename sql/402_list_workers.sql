@@ -4,7 +4,8 @@
 -- registered_at, lease_left_ms (negative: expired; 0 with lost_at), lost_at (stopped or lost), reported_at, held
 -- (claimed jobs), oldest_claimed_at (among the 50 jobs that were enqueued first), and the report at reported_at:
 -- running, done, failed, done_per_s, failed_per_s, limited_by (see heartbeat); resources (see register_worker), in_use
--- (of these, at reported_at).
+-- (of these, at reported_at); the wishes for the worker (worker_wish): quiet, stops, threads (NULL: as configured),
+-- debug_left_ms (0: none), and is_told (1: a heartbeat has returned them to the worker).
 CREATE OR ALTER PROCEDURE [$(schema)].[list_workers]
     @queue   nvarchar(129) = NULL,
     @ended_s int           = 86400  -- 0 to 86,400 (a day, after which rows may be deleted)
@@ -25,7 +26,12 @@ SELECT w.worker_id, q.name AS queue, w.name, w.registered_at,
             THEN DATEDIFF_BIG(MILLISECOND, @now, w.lease_until) ELSE 0 END AS lease_left_ms,
        w.lost_at, w.reported_at, h.held, c.oldest_claimed_at, w.running, w.done, w.failed,
        CAST(w.done_per_s AS float) AS done_per_s, CAST(w.failed_per_s AS float) AS failed_per_s, w.limited_by,
-       w.resources, w.in_use
+       w.resources, w.in_use, w.quiet, w.stops, w.threads,
+       CASE WHEN w.debug_until > @now THEN DATEDIFF_BIG(MILLISECOND, @now, w.debug_until) ELSE 0 END AS debug_left_ms,
+       -- A heartbeat sets the lease from its own time on, and unserved to 0.
+       CAST(CASE WHEN w.wished_at IS NULL
+                      OR (w.unserved = 0 AND DATEADD(MILLISECOND, -w.lease_ms, w.lease_until) > w.wished_at)
+                 THEN 1 ELSE 0 END AS bit) AS is_told
 FROM [$(schema)].[workers] AS w WITH (NOLOCK)
 INNER JOIN [$(schema)].[queues] AS q WITH (NOLOCK) ON q.queue_id = w.queue_id
 CROSS APPLY (SELECT COUNT_BIG(*) AS held

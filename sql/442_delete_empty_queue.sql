@@ -107,6 +107,7 @@ BEGIN TRY
         DELETE [$(schema)].[marks] WITH (ROWLOCK) WHERE queue_id = @queue_id;
         -- READCOMMITTEDLOCK, because with optimized locking the read would skip an uncommitted row instead of waiting.
         DELETE [$(schema)].[schedules] WITH (ROWLOCK, READCOMMITTEDLOCK) WHERE queue_id = @queue_id;
+        DELETE [$(schema)].[name_wishes] WITH (ROWLOCK) WHERE queue_id = @queue_id;
         DELETE [$(schema)].[claim_rates] WITH (ROWLOCK) WHERE queue_id = @queue_id;
         DELETE [$(schema)].[claim_places] WITH (ROWLOCK) WHERE queue_id = @queue_id;
         DELETE [$(schema)].[groups] WITH (ROWLOCK) WHERE queue_id = @queue_id;

@@ -105,6 +105,7 @@ GRANT EXECUTE ON OBJECT::[$(schema)].[run_again] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[skip] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[set_priority] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[set_group_weight] TO [$(schema)_operator];
+GRANT EXECUTE ON OBJECT::[$(schema)].[worker_wish] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[outcomes] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[purge] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[create_batch] TO [$(schema)_operator];

@@ -27,7 +27,7 @@ DROP PROCEDURE IF EXISTS [$(schema)].[list_audit], [$(schema)].[end_audit], [$(s
     [$(schema)].[list_schedules], [$(schema)].[run_schedule_now], [$(schema)].[resume_schedule],
     [$(schema)].[pause_schedule], [$(schema)].[delete_schedule], [$(schema)].[set_schedule], [$(schema)].[schema_info],
     [$(schema)].[list_errors], [$(schema)].[find_job], [$(schema)].[progress_of], [$(schema)].[list_graph], [$(schema)].[list_edges], [$(schema)].[peek_attempts],
-    [$(schema)].[peek], [$(schema)].[list_groups], [$(schema)].[set_group_weight], [$(schema)].[delete_queue], [$(schema)].[delete_empty_queue], [$(schema)].[purge],
+    [$(schema)].[peek], [$(schema)].[list_groups], [$(schema)].[set_group_weight], [$(schema)].[worker_wish], [$(schema)].[delete_queue], [$(schema)].[delete_empty_queue], [$(schema)].[purge],
     [$(schema)].[set_priority], [$(schema)].[skip], [$(schema)].[run_again], [$(schema)].[promote_now], [$(schema)].[outcomes], [$(schema)].[cancel],
     [$(schema)].[requeue], [$(schema)].[note_requeued], [$(schema)].[resume], [$(schema)].[pause],
     [$(schema)].[backlog], [$(schema)].[list_kinds], [$(schema)].[list_history], [$(schema)].[list_workers],
@@ -66,7 +66,7 @@ DROP TYPE IF EXISTS [$(schema)].[enqueue_list];
 DROP TABLE IF EXISTS [$(schema)].[refused_rows], [$(schema)].[adoption], [$(schema)].[audit],
     [$(schema)].[kind_history], [$(schema)].[history], [$(schema)].[claim_rates], [$(schema)].[claim_places],
     [$(schema)].[edge_events], [$(schema)].[edges], [$(schema)].[linked_queues], [$(schema)].[group_events], [$(schema)].[group_rounds],
-    [$(schema)].[group_weights], [$(schema)].[groups], [$(schema)].[batch_counts],
+    [$(schema)].[name_wishes], [$(schema)].[group_weights], [$(schema)].[groups], [$(schema)].[batch_counts],
     [$(schema)].[batch_additions], [$(schema)].[batches], [$(schema)].[schedules], [$(schema)].[progress],
     [$(schema)].[cancellations], [$(schema)].[attempts], [$(schema)].[marks], [$(schema)].[depths], [$(schema)].[duties],
     [$(schema)].[samples], [$(schema)].[workers], [$(schema)].[archive], [$(schema)].[jobs];

@@ -115,4 +115,5 @@ mod upgrades;
 mod usage;
 mod waiting;
 mod wake_up;
+mod worker_wishes;
 mod workers_shown;

@@ -4,9 +4,11 @@ use std::env;
 use std::io::{self, IsTerminal};
 
 use anyhow::Result;
+use tracing_subscriber::Registry;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt;
 use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::exit::{Exit, failure};
@@ -14,19 +16,36 @@ use crate::exit::{Exit, failure};
 /// Filters log lines: `info`, or `warn,readpast=debug`.
 const VARIABLE: &str = "RUST_LOG";
 
+/// The log of this process.
+pub struct Log {
+    asked: Targets,
+    now: reload::Handle<Targets, Registry>,
+}
+
+impl Log {
+    /// Writes readpast's debug messages from now on, or no longer.
+    pub fn debug(&self, begins: bool) {
+        let targets = self.asked.clone();
+        let targets = if begins { targets.with_target("readpast", LevelFilter::DEBUG) } else { targets };
+        let _ = self.now.reload(targets); // an error: the log no longer exists
+    }
+}
+
 /// Starts logging to standard error, once per process.
 ///
 /// # Errors
 ///
 /// With [`Exit::Usage`], if `RUST_LOG` is not valid.
-pub fn to_stderr() -> Result<()> {
+pub fn to_stderr() -> Result<Log> {
     let asked = env::var_os(VARIABLE).unwrap_or_default();
     let has_colour = io::stderr().is_terminal() && env::var_os("NO_COLOR").is_none_or(|no| no.is_empty());
     let lines = fmt::layer().with_ansi(has_colour).with_target(false).with_writer(io::stderr);
     // A closed standard error must not end the process.
     let lines = lines.log_internal_errors(false);
-    tracing_subscriber::registry().with(targets(&asked.to_string_lossy())?).with(lines).init();
-    Ok(())
+    let asked = targets(&asked.to_string_lossy())?;
+    let (filter, now) = reload::Layer::new(asked.clone());
+    tracing_subscriber::registry().with(filter).with(lines).init();
+    Ok(Log { asked, now })
 }
 
 fn targets(asked: &str) -> Result<Targets> {

@@ -25,8 +25,8 @@ pub use crate::id::{AuditId, WorkerId};
 pub use crate::job::{ClaimOrder, CompletionPolicy, Delivery, JobState, Schedule};
 pub use crate::procedures::Role;
 pub use crate::procedures::operator::{
-    AuditRow, Changed, Deleted, Edge, FailedAttempt, GraphJob, GraphStep, GroupRow, HistoryRow, IdPage, JobChange,
-    JobCursor, JobEdges, JobFilter, JobGraph, JobPage, JobProgress, JobRow, Keep, KindRow, NewAudit, QueueOptions,
-    QueueStats, Rate, ResourceInUse, ScheduleRow, WorkerRow,
+    Asked, AskedWorker, AuditRow, Changed, Deleted, Edge, FailedAttempt, GraphJob, GraphStep, GroupRow, HistoryRow,
+    IdPage, JobChange, JobCursor, JobEdges, JobFilter, JobGraph, JobPage, JobProgress, JobRow, Keep, KindRow, NewAudit,
+    QueueOptions, QueueStats, Rate, ResourceInUse, ScheduleRow, Wish, WorkerRow, WorkerWish,
 };
 pub use crate::time::DurationHistogram;

@@ -7,7 +7,8 @@ use crate::error::Error;
 use crate::id::BatchId;
 use crate::job::BatchRow;
 use crate::procedures::operator::{
-    Deleted, GroupRow, HistoryRow, KindRow, OPERATOR_BATCH, QueueOptions, QueueStats, WorkerRow,
+    AskedWorker, Deleted, GroupRow, HistoryRow, KindRow, OPERATOR_BATCH, QueueOptions, QueueStats, WorkerRow,
+    WorkerWish,
 };
 
 impl Admin<'_> {
@@ -83,6 +84,34 @@ impl Admin<'_> {
     /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer or a worker.
     pub async fn workers(self, ended: Duration) -> Result<Vec<WorkerRow>, Error> {
         self.queue.session().await?.list_workers(Some(self.queue.name()), ended).await
+    }
+
+    /// Asks something of running workers of this queue, or of all queues
+    /// ([`WorkerWish::of_all_queues`](crate::admin::WorkerWish::of_all_queues)). Their next heartbeats deliver it, and
+    /// [`workers`](crate::admin::Admin::workers) shows whether they have. A worker that loses its lease keeps it; one that
+    /// starts again does not, except with [`WorkerWish::by_name`](crate::admin::WorkerWish::by_name). Returns the workers
+    /// that were asked.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: readpast::Queue) -> Result<(), readpast::Error> {
+    /// use readpast::admin::{Wish, WorkerWish};
+    ///
+    /// queue.admin().ask_workers(&WorkerWish::new("render-3", Wish::Quiet)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`] if no running worker has this name or id, or the number is out of range;
+    /// [`Error::PermissionDenied`] without an operator's permissions.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, some, all or none of the workers have been asked. Asking again does no harm.
+    pub async fn ask_workers(self, wish: &WorkerWish) -> Result<Vec<AskedWorker>, Error> {
+        let queue = (!wish.of_all_queues).then_some(self.queue.name());
+        self.queue.session().await?.worker_wish(queue, wish).await
     }
 
     /// Same as [`workers`](crate::admin::Admin::workers), for all queues of the schema, sorted by queue name first.

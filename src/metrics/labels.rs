@@ -29,11 +29,11 @@ pub(crate) const DUTIES: [&str; 5] = ["promote", "reap", "sample", "expire", "sc
 
 pub(super) const STATES: [&str; 6] = ["ready", "scheduled", "waiting", "claimed", "dead", "cancelled"];
 
-pub(crate) const LIMITS: [&str; 7] = ["idle", "claim", "busy", "finish", "queue_limit", "resources", "memory"];
+pub(crate) const LIMITS: [&str; 8] = ["idle", "claim", "busy", "finish", "queue_limit", "resources", "memory", "quiet"];
 
 /// The values of `procedure`: the procedures of the schema, `install` and `uninstall` for the scripts, and `connect`
 /// for opening a connection.
-pub(crate) const PROCEDURES: [&str; 70] = [
+pub(crate) const PROCEDURES: [&str; 71] = [
     "connect",
     "install",
     "uninstall",
@@ -82,6 +82,7 @@ pub(crate) const PROCEDURES: [&str; 70] = [
     "skip",
     "set_priority",
     "set_group_weight",
+    "worker_wish",
     "purge",
     "peek",
     "find_job",

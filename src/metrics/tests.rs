@@ -283,13 +283,13 @@ fn the_levels_of_two_workers_of_a_queue_add_up_and_go_with_them() {
     first.levels(&WorkerLevels {
         running: 2,
         lease_age: Duration::from_secs(9),
-        limited: [1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0],
+        limited: [1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0],
         ..WorkerLevels::default()
     });
     second.levels(&WorkerLevels {
         running: 5,
         lease_age: Duration::from_secs(8),
-        limited: [0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0],
+        limited: [0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0],
         ..WorkerLevels::default()
     });
     other.levels(&WorkerLevels { running: 1, ..WorkerLevels::default() });

@@ -129,6 +129,11 @@ impl LevelGauges {
         self.change_own(|own| own.levels = *levels);
     }
 
+    /// Records that the worker has this many threads from now on.
+    pub(super) fn resized(&self, threads: usize) {
+        self.change_own(|own| own.scale.threads = threads);
+    }
+
     /// Records that the worker stops by itself when its queue is empty.
     pub(super) fn drains(&self) {
         self.change_own(|own| own.drains = true);

@@ -98,6 +98,11 @@ impl WorkerMetrics {
         self.levels.begin(scale);
     }
 
+    /// Records that the worker has this many threads from now on.
+    pub(crate) fn resized(&self, threads: usize) {
+        self.levels.resized(threads);
+    }
+
     /// Records that the worker stops by itself when its queue is empty, so that its absence is no fault.
     pub(crate) fn drains(&self) {
         self.levels.drains();

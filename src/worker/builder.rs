@@ -9,9 +9,9 @@ use tracing::Instrument;
 use crate::config::{WorkerConfig, check_kinds, check_range, refused};
 use crate::error::Error;
 use crate::handler::Handlers;
-use crate::job::{Job, MEMORY, Needs, Outcome};
+use crate::job::{Job, Needs, Outcome};
 use crate::queue::Queue;
-use crate::worker::run::{DroppedElsewhere, FairPool, HandlersAndHooks, Hooks};
+use crate::worker::run::{DroppedElsewhere, FairPool, HandlersAndHooks, Hooks, StartThreads, named_threads};
 use crate::worker::state::{MachineMemory, WorkerState, resources};
 
 use super::io_thread;
@@ -30,6 +30,7 @@ pub struct WorkerBuilder {
     thread_pool: Option<Arc<rayon::ThreadPool>>,
     weight: u32,
     stack_size: Option<usize>,
+    start_threads: Option<StartThreads>,
 }
 
 impl Worker {
@@ -68,6 +69,7 @@ impl Worker {
             thread_pool: None,
             weight: 1,
             stack_size: None,
+            start_threads: None,
         }
     }
 }
@@ -139,6 +141,19 @@ impl WorkerBuilder {
         self
     }
 
+    /// Starts the worker's own threads with this function, which gets their number, for example to set their priority. It
+    /// is called when the worker starts, and again when an operator changes how many jobs run at once
+    /// ([`Wish::Threads`](crate::admin::Wish::Threads)): the earlier threads end once their last job has ended.
+    /// [`start`](Self::start) rejects it together with [`thread_pool`](Self::thread_pool) or
+    /// [`stack_size`](Self::stack_size).
+    pub fn start_threads_with(
+        mut self,
+        start: impl Fn(usize) -> Result<rayon::ThreadPool, rayon::ThreadPoolBuildError> + Send + Sync + 'static,
+    ) -> WorkerBuilder {
+        self.start_threads = Some(Arc::new(start));
+        self
+    }
+
     /// Sets a hook that is called on the job's thread before each run. A panic of the hook stops the worker.
     pub fn on_start(mut self, hook: impl Fn(&Job) + Send + Sync + 'static) -> WorkerBuilder {
         self.code.hooks.on_start = Some(Box::new(hook));
@@ -161,6 +176,15 @@ impl WorkerBuilder {
     /// ```
     pub fn on_end(mut self, hook: impl Fn(&Job, &Outcome, Duration) + Send + Sync + 'static) -> WorkerBuilder {
         self.code.hooks.on_end = Some(Box::new(hook));
+        self
+    }
+
+    /// Sets a hook that is called with true when an operator asks the worker for debug messages
+    /// ([`Wish::Debug`](crate::admin::Wish::Debug)), and with false when their time is over, at the heartbeat
+    /// after that. The program can then change the level of its log. The hook is called on the worker's own thread and
+    /// must not block; a panic of the hook stops the worker.
+    pub fn on_debug(mut self, hook: impl Fn(bool) + Send + Sync + 'static) -> WorkerBuilder {
+        self.code.hooks.on_debug = Some(Box::new(hook));
         self
     }
 
@@ -190,7 +214,7 @@ impl WorkerBuilder {
     ///
     /// If the future is dropped, at most a registration without jobs remains, whose lease expires.
     pub async fn start(self) -> Result<Worker, Error> {
-        let WorkerBuilder { queue, mut code, mut config, thread_pool, weight, stack_size } = self;
+        let WorkerBuilder { queue, mut code, mut config, thread_pool, weight, stack_size, start_threads } = self;
         config.validate()?;
         config.check_timeouts(queue.connector().timeouts())?;
         check_range("weight", weight, 1..=1_000)?;
@@ -201,13 +225,23 @@ impl WorkerBuilder {
         for jobs in [&mut config.batch_size, &mut config.buffer, &mut config.finish_batch_size] {
             *jobs = (*jobs).min(config.max_in_flight);
         }
-        let pool = match (thread_pool, stack_size) {
-            (None, Some(bytes)) if bytes < LEAST_STACK => {
+        let pool = match (thread_pool, stack_size, start_threads) {
+            (Some(threads), None, None) => FairPool::shared(threads),
+            (None, None, start) => FairPool::own(own_threads(&config), start)?,
+            (None, Some(bytes), None) if bytes >= LEAST_STACK => {
+                let start = move |threads| named_threads(threads).stack_size(bytes).build();
+                FairPool::own(own_threads(&config), Some(Arc::new(start)))?
+            }
+            (None, Some(bytes), None) => {
                 return Err(refused("stack_size", bytes, format_args!("at least {LEAST_STACK} (256 KiB)")));
             }
-            (None, stack_size) => FairPool::own(own_threads(&config), stack_size)?,
-            (Some(threads), None) => FairPool::shared(threads),
-            (Some(_), Some(bytes)) => return Err(refused("stack_size", bytes, "unset if thread_pool is set")),
+            (_, Some(bytes), _) => {
+                let allowed = "unset if thread_pool or start_threads_with is set";
+                return Err(refused("stack_size", bytes, allowed));
+            }
+            (Some(_), None, Some(_)) => {
+                return Err(refused("start_threads_with", "set", "unset if thread_pool is set"));
+            }
         };
         let span = tracing::info_span!("worker", queue = queue.name(), worker = %config.worker_name());
         let state = Arc::new(WorkerState::new(&queue, config, pool.threads(), weight));
@@ -216,7 +250,7 @@ impl WorkerBuilder {
             let allowed = "0 on this system, which does not tell how much memory is free";
             return Err(refused("worker.resources.min_free_memory", min_free, allowed));
         }
-        if state.learned.is_some() && state.resources.get(MEMORY).is_none() {
+        if state.learned.is_some() && state.memory_for_jobs().is_none() {
             let allowed = "false on this system, unless worker.resources.memory is a size";
             return Err(refused("worker.resources.learn_memory", true, allowed));
         }
@@ -238,7 +272,7 @@ fn own_threads(config: &WorkerConfig) -> usize {
 
 impl fmt::Debug for WorkerBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let WorkerBuilder { queue, code, config, thread_pool, weight, stack_size } = self;
+        let WorkerBuilder { queue, code, config, thread_pool, weight, stack_size, start_threads } = self;
         f.debug_struct("WorkerBuilder")
             .field("queue", &queue.name())
             .field("handlers", &code.handlers)
@@ -246,6 +280,7 @@ impl fmt::Debug for WorkerBuilder {
             .field("thread_pool", &thread_pool.as_ref().map(|threads| threads.current_num_threads()))
             .field("weight", weight)
             .field("stack_size", stack_size)
+            .field("start_threads", &start_threads.is_some())
             .field("hooks", &code.hooks)
             .finish()
     }

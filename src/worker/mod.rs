@@ -24,6 +24,7 @@
 //! | checkpoints and progress of running jobs | `finish/notes_writer.rs` | |
 //! | the thread for everything except jobs | `io_thread.rs` | |
 //! | how the worker stops | `shutdown/`, on the signal of `state/stop.rs` | |
+//! | what operators ask of a worker | `steering.rs` | from the lease's heartbeats to `claim/`, `run/`, `state/stop.rs` |
 //! | the worker's reports | `report/` | |
 
 mod builder;
@@ -36,6 +37,7 @@ mod report;
 mod run;
 mod shutdown;
 mod state;
+mod steering;
 mod worker;
 
 pub use builder::WorkerBuilder;

@@ -23,6 +23,7 @@ use crate::worker::state::{self, Phase, StopHandle, WorkerState, WorkerStats};
 
 use super::io_thread;
 use super::io_thread::IoThread;
+use super::steering::Steering;
 
 /// How many finish calls are in flight: one session collects outcomes while the other waits for SQL Server.
 const FINISH_SESSIONS: usize = 2;
@@ -105,7 +106,9 @@ impl Worker {
         let mut stages = Stages::default();
         let resumed = executor.clone();
         let used = executor.clone();
-        stages.spawn(keeper.keep(move || resumed.pump(), move || used.resources_in_use()));
+        let mut steering = Steering::new(&state, &executor);
+        let steer = move |wishes| steering.follow(wishes);
+        stages.spawn(keeper.keep(move || resumed.pump(), steer, move || used.resources_in_use()));
         for _ in 0..FINISH_SESSIONS {
             stages.finishing.spawn(finisher.clone().run_session(state.session()).in_current_span());
         }
@@ -138,10 +141,11 @@ impl Worker {
     }
 
     fn has_started(&self) {
-        let WorkerState { config, threads, metrics, .. } = &*self.state;
+        let WorkerState { config, metrics, .. } = &*self.state;
+        let threads = self.state.threads();
         metrics.begin(Scale {
-            threads: *threads,
-            buffer: most_ahead(&self.state.config) + self.state.threads,
+            threads,
+            buffer: most_ahead(config) + threads,
             max_in_flight: config.max_in_flight,
             max_in_flight_bytes: config.max_in_flight_bytes,
             lease: config.lease,

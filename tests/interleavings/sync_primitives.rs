@@ -65,10 +65,6 @@ impl ThreadPoolBuilder {
         self
     }
 
-    pub(crate) fn stack_size(self, _: usize) -> ThreadPoolBuilder {
-        self
-    }
-
     pub(crate) fn build(self) -> Result<ThreadPool, rayon::ThreadPoolBuildError> {
         Ok(ThreadPool::new(self.threads))
     }

@@ -51,6 +51,8 @@ pub enum Command {
     #[command(subcommand)]
     Queue(queue::QueueCommand),
     Workers(workers::Workers),
+    #[command(subcommand)]
+    Worker(workers::WorkerCommand),
     Stats(stats::Stats),
     Top(top::Top),
     Schedules(schedules::Schedules),
@@ -100,6 +102,7 @@ pub async fn run(command: Command, common: &Common, whole: fn() -> clap::Command
         Command::Queues(command) => command.run(common, output).await,
         Command::Queue(command) => command.run(common, output).await,
         Command::Workers(command) => command.run(common, output).await,
+        Command::Worker(command) => command.run(common, output).await,
         Command::Stats(command) => command.run(common, output).await,
         Command::Top(command) => command.run(common).await,
         Command::Schedules(command) => command.run(common, output).await,

@@ -15,6 +15,7 @@ mod queue_options;
 mod queue_stats;
 mod schedules;
 mod worker_row;
+mod worker_wish;
 
 pub(crate) use attempts::FailedJob;
 pub use attempts::{FailedAttempt, JobProgress};
@@ -33,4 +34,5 @@ pub use kind_row::KindRow;
 pub use queue_options::{Deleted, Keep, QueueOptions, Rate};
 pub use queue_stats::QueueStats;
 pub use schedules::ScheduleRow;
-pub use worker_row::{ResourceInUse, WorkerRow};
+pub use worker_row::{Asked, ResourceInUse, WorkerRow};
+pub use worker_wish::{AskedWorker, Wish, WorkerWish};

@@ -52,13 +52,64 @@ pub struct WorkerRow {
     pub done_per_s: Option<f64>,
     /// Failed attempts per second, between the last two heartbeats.
     pub failed_per_s: Option<f64>,
-    /// The worker's bottleneck: `idle`, `claim`, `busy`, `finish`, `queue_limit`, `resources` or `memory`
+    /// The worker's bottleneck: `idle`, `claim`, `busy`, `finish`, `queue_limit`, `resources`, `memory` or `quiet`
     /// ([`Bottleneck`](crate::Bottleneck)).
     pub limited_by: Option<String>,
     /// What the worker has for jobs: threads, memory in bytes, tokens. `None`: the worker did not say.
     pub resources: Option<Needs>,
     /// What jobs use of it. `None`: no job needs more than its thread.
     pub in_use: Option<Needs>,
+    /// What operators have asked of it.
+    pub asked: Asked,
+}
+
+/// What operators have asked of a worker ([`WorkerWish`](super::WorkerWish)). Shown as `quiet, 4 threads, debug for 540 s`,
+/// or as nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Asked {
+    /// To claim no more jobs.
+    pub quiet: bool,
+    /// To stop.
+    pub stop: bool,
+    /// How many jobs to run at once; `None`: as many as configured.
+    pub threads: Option<u32>,
+    /// For how much longer to write debug messages.
+    pub debug_left: Duration,
+    /// Whether a heartbeat has delivered this to the worker.
+    pub is_delivered: bool,
+}
+
+impl Asked {
+    /// Whether nothing is asked.
+    pub fn is_nothing(&self) -> bool {
+        !self.quiet && !self.stop && self.threads.is_none() && self.debug_left.is_zero()
+    }
+}
+
+impl fmt::Display for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Asked { quiet, stop, threads, debug_left, is_delivered } = self;
+        let threads =
+            threads.map(|threads| if threads == 1 { "1 thread".to_owned() } else { format!("{threads} threads") });
+        let debug = (!debug_left.is_zero()).then(|| format!("debug for {} s", debug_left.as_secs()));
+        let all = [quiet.then(|| "quiet".to_owned()), stop.then(|| "stop".to_owned()), threads, debug];
+        let all: Vec<String> = all.into_iter().flatten().collect();
+        let pending = if *is_delivered || all.is_empty() { "" } else { " (not delivered yet)" };
+        write!(f, "{}{pending}", all.join(", "))
+    }
+}
+
+impl Serialize for Asked {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut asked = serializer.serialize_struct("Asked", 5)?;
+        asked.serialize_field("quiet", &self.quiet)?;
+        asked.serialize_field("stop", &self.stop)?;
+        asked.serialize_field("threads", &self.threads)?;
+        asked.serialize_field("debug_left_s", &self.debug_left.as_secs_f64())?;
+        asked.serialize_field("is_delivered", &self.is_delivered)?;
+        asked.end()
+    }
 }
 
 /// A resource of a worker, and how much of it jobs use. Shown as `4/8 threads` or `3 GiB/8 GiB memory`.
@@ -112,6 +163,13 @@ impl WorkerRow {
             limited_by: row.optional("limited_by")?,
             resources: read_resources(row.optional("resources")?),
             in_use: read_resources(row.optional("in_use")?),
+            asked: Asked {
+                quiet: row.required("quiet")?,
+                stop: row.required("stops")?,
+                threads: row.optional_count("threads")?,
+                debug_left: row.required_ms("debug_left_ms")?,
+                is_delivered: row.required("is_told")?,
+            },
         })
     }
 }
@@ -133,7 +191,7 @@ impl fmt::Display for ResourceInUse<'_> {
 
 impl Serialize for WorkerRow {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut worker = serializer.serialize_struct("WorkerRow", 17)?;
+        let mut worker = serializer.serialize_struct("WorkerRow", 18)?;
         worker.serialize_field("worker_id", &self.worker_id)?;
         worker.serialize_field("queue", &self.queue)?;
         worker.serialize_field("name", &self.name)?;
@@ -151,6 +209,7 @@ impl Serialize for WorkerRow {
         worker.serialize_field("limited_by", &self.limited_by)?;
         worker.serialize_field("resources", &self.resources)?;
         worker.serialize_field("in_use", &self.in_use)?;
+        worker.serialize_field("asked", &self.asked)?;
         worker.end()
     }
 }

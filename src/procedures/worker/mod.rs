@@ -25,5 +25,5 @@ pub(crate) use finish::{
 pub(crate) use kind_history::{KindCount, NOTE_KINDS, PEAKS_BY_KIND};
 pub(crate) use note_progress::NOTE_PROGRESS;
 pub(crate) use registration::{
-    Heartbeat, MOST_RESOURCES, QueueSettings, TakenOver, WorkReport, Worked, WorkerReport, short_json,
+    Heartbeat, MOST_RESOURCES, QueueSettings, TakenOver, Wishes, WorkReport, Worked, WorkerReport, short_json,
 };

@@ -40,6 +40,19 @@ pub(crate) struct TakenOver {
     pub(crate) jobs_dead: u32,
 }
 
+/// What operators have asked of a worker.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Wishes {
+    /// Claim no more jobs.
+    pub(crate) quiet: bool,
+    /// Stop in order.
+    pub(crate) stops: bool,
+    /// How many jobs to run at once; `None`: as many as configured.
+    pub(crate) threads: Option<u32>,
+    /// Write debug messages to the log.
+    pub(crate) debugs: bool,
+}
+
 /// The response to a heartbeat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Heartbeat {
@@ -47,6 +60,7 @@ pub(crate) struct Heartbeat {
     pub(crate) elected: bool,
     /// The oldest version of workers that works with the schema installed now.
     pub(crate) min_compatible: i32,
+    pub(crate) wishes: Wishes,
     /// The last sample of the queue's depth, if there is one.
     pub(crate) sample: Option<DepthSample>,
     /// Running jobs of this worker to cancel.
@@ -64,6 +78,8 @@ pub(crate) struct WorkerReport {
     pub(crate) yields: bool,
     /// What jobs use of the worker's resources, as JSON; `None` if no job needs more than its thread.
     pub(crate) in_use: Option<String>,
+    /// What the worker has for jobs, as JSON, if that has changed since it registered.
+    pub(crate) resources: Option<String>,
     pub(crate) work: WorkReport,
 }
 
@@ -120,9 +136,22 @@ pub(crate) fn short_json(resources: &Needs) -> Option<String> {
     Some(resources.json()).filter(|json| json.len() <= MAX_RESOURCES)
 }
 
+impl Wishes {
+    fn read(row: &mut Columns) -> Result<Wishes, Error> {
+        Ok(Wishes {
+            quiet: row.optional("quiet")?.unwrap_or_default(),
+            stops: row.optional("stops")?.unwrap_or_default(),
+            threads: row.optional_count("threads")?,
+            debugs: row.required::<i32>("debugs")? == 1,
+        })
+    }
+}
+
 impl Session {
     /// Registers a worker under a new id and starts its lease. With `take_over`, other workers of the same name are
-    /// marked lost immediately, and the jobs of lost workers are returned to the queue.
+    /// marked lost immediately, and the jobs of lost workers are returned to the queue. `replaces` is the id under which
+    /// the worker was registered before.
+    #[allow(clippy::too_many_arguments)] // those of the procedure
     pub(crate) async fn register_worker(
         &mut self,
         queue: &str,
@@ -131,7 +160,8 @@ impl Session {
         lease: Duration,
         take_over: bool,
         resources: &Needs,
-    ) -> Result<(QueueSettings, TakenOver), Error> {
+        replaces: Option<WorkerId>,
+    ) -> Result<(QueueSettings, TakenOver, Wishes), Error> {
         let mut command = self.command("register_worker");
         command.bind_param("@queue", queue);
         command.bind_param("@worker_id", worker.0);
@@ -139,6 +169,9 @@ impl Session {
         command.bind_param("@lease_ms", int(ms(lease)));
         command.bind_param("@take_over", take_over);
         command.bind_param("@resources", short_json(resources));
+        if let Some(replaces) = replaces {
+            command.bind_param("@replaces", replaces.0);
+        }
         let mut row = self.row("register_worker", command).await?;
         let completion = row.one_of("completion", &CompletionPolicy::WORDS)?;
         let delivery = row.one_of("delivery", &Delivery::WORDS)?;
@@ -152,6 +185,7 @@ impl Session {
         Ok((
             QueueSettings { completion, delivery, max_attempts, paused, has_sink },
             TakenOver { workers, jobs_ready, jobs_dead },
+            Wishes::read(&mut row)?,
         ))
     }
 
@@ -175,6 +209,9 @@ impl Session {
             if let Some(in_use) = report.in_use {
                 command.bind_param("@in_use", in_use);
             }
+            if let Some(resources) = report.resources {
+                command.bind_param("@resources", resources);
+            }
         }
         let answer = self.run("heartbeat", command).await?;
         let mut rows: Vec<_> = all_rows("heartbeat", answer).collect();
@@ -184,6 +221,7 @@ impl Session {
         Ok(Heartbeat {
             elected: row.required("elected")?,
             min_compatible: row.required("min_compatible")?,
+            wishes: Wishes::read(&mut row)?,
             sample: read_sample(&mut row)?,
             cancelled: rows.into_iter().map(job).collect::<Result<_, Error>>()?,
         })

@@ -9,6 +9,9 @@ use super::demand::Demand;
 
 /// Returns the bottleneck if threads are idle while there is no capacity.
 pub(super) fn without_room(state: &WorkerState, demand: &Demand, executor: &Executor) -> Bottleneck {
+    if *state.quiet.borrow() {
+        return Bottleneck::Quiet;
+    }
     if executor.is_short_of_memory() {
         return Bottleneck::Memory;
     }
@@ -31,7 +34,7 @@ pub(super) fn of_short_claims(state: &WorkerState, executor: &Executor) -> Bottl
     if keeps_free != KeepsFree::None {
         return Bottleneck::Resources;
     }
-    if in_use.taken > 0 && in_use.all() >= state.threads {
+    if in_use.taken > 0 && in_use.all() >= state.threads() {
         return Bottleneck::Busy; // with jobs that need several threads
     }
     if executor.waits_for_resources() { Bottleneck::Resources } else { Bottleneck::Idle }

@@ -57,6 +57,8 @@ pub(in crate::worker) struct Prefetcher {
     watcher: WatchSender,
     /// Changes when jobs were enqueued through the same [`Queue`](crate::queue::Queue).
     enqueued: watch::Receiver<()>,
+    /// Whether an operator has asked to claim nothing.
+    quiet: watch::Receiver<bool>,
     demand: Demand,
     put_offs: PutOffBudget,
     alone: CrashSuspects,
@@ -90,7 +92,8 @@ impl Prefetcher {
             executor,
             watcher,
             enqueued,
-            demand: Demand::new(config, state.threads, Instant::now()),
+            quiet: state.quiet.subscribe(),
+            demand: Demand::new(config, state.threads(), Instant::now()),
             put_offs: PutOffBudget::new(Instant::now()),
             alone: CrashSuspects::default(),
             lost_answers: LostAnswers::default(),
@@ -108,6 +111,9 @@ impl Prefetcher {
     pub(in crate::worker) async fn run(mut self) {
         let state = self.state.clone();
         while state.stop.is_running() {
+            if *self.quiet.borrow_and_update() {
+                self.recall_all().await; // other workers run them
+            }
             let holds_nothing = state.in_flight.jobs() == 0;
             let room = if holds_nothing || !self.alone.wants_all_to_end() { self.room() } else { 0 };
             if room == 0 && !self.lost_answers.are_due() {
@@ -153,16 +159,20 @@ impl Prefetcher {
                 }
             }
         }
-        // Others may have room, and so may this worker when it starts again.
+        self.recall_all().await; // others may have room, and so may this worker when it starts again
         let registration = self.lease.registration();
-        if let Err(error) = recall(&mut self.session, &self.executor, &state.queue, &registration, true).await {
-            tracing::warn!(%error, "could not recall postponed jobs; they come back when they are due");
-        }
         if self.lost_answers.are_possible() {
             // If these jobs were left to the reaper, their attempt would be counted.
             if let Err(error) = self.give_back_unknown_jobs(&registration).await {
                 tracing::warn!(%error, "could not look up the jobs of a claim whose response was lost; the lease will expire");
             }
+        }
+    }
+
+    async fn recall_all(&mut self) {
+        let registration = self.lease.registration();
+        if let Err(error) = recall(&mut self.session, &self.executor, &self.state.queue, &registration, true).await {
+            tracing::warn!(%error, "could not recall postponed jobs; they come back when they are due");
         }
     }
 
@@ -185,7 +195,7 @@ impl Prefetcher {
             max: room,
             max_payload_bytes: self.demand.max_payload_bytes(room, &state.in_flight),
             passes: self.demand.lets_pass(&state.in_flight, Instant::now()),
-            at_once: GROUPS_PER_THREAD * state.threads,
+            at_once: GROUPS_PER_THREAD * state.threads(),
             run: self.run_length(),
             alone,
             seen: self.seen.take(),
@@ -363,7 +373,7 @@ impl Prefetcher {
 
     /// Returns how many jobs to claim now, or 0 to claim nothing until something changes.
     fn room(&mut self) -> usize {
-        if self.executor.is_short_of_memory() {
+        if *self.quiet.borrow() || self.executor.is_short_of_memory() {
             return 0;
         }
         let WorkerState { in_flight, tally, .. } = &*self.state;
@@ -394,7 +404,7 @@ impl Prefetcher {
         // The worker's own jobs are counted exactly; a turn ends a little after its last job.
         let own = self.state.in_flight.running();
         let in_use = if load.is_shared { load.in_use.all().max(own) } else { own + load.in_use.taken };
-        self.state.threads.saturating_sub(in_use)
+        self.state.threads().saturating_sub(in_use)
     }
 
     /// Returns how many threads must have a job, in addition to the jobs claimed ahead.
@@ -417,6 +427,7 @@ impl Prefetcher {
         tokio::select! {
             never = self.session.close_when_idle() => match never {},
             () = self.state.in_flight.demand() => {}
+            Ok(()) = self.quiet.changed() => {}
             () = self.state.stop.reached(Phase::Stopping) => {}
             () = tokio::time::sleep(self.demand.horizon()) => {}
             () = self.lost_answers.due() => {}
@@ -467,6 +478,7 @@ impl Prefetcher {
                 () = &mut more_may_follow => break,
                 never = self.session.close_when_idle() => match never {},
                 () = arrivals.expected() => break,
+                Ok(()) = self.quiet.changed() => break,
                 Ok(()) = self.enqueued.changed(), if !limited => {
                     self.empty.reset();
                     self.watcher.end();

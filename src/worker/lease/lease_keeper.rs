@@ -20,7 +20,7 @@ use crate::id::WorkerId;
 use crate::job::Needs;
 use crate::metrics::LIMITS;
 use crate::procedures::check_compatible;
-use crate::procedures::worker::{TakenOver, Worked, WorkerReport, short_json};
+use crate::procedures::worker::{TakenOver, Wishes, Worked, WorkerReport, short_json};
 use crate::queue::CancelledHere;
 use crate::time::Pauses;
 use crate::worker::state::{Phase, WorkerState};
@@ -78,6 +78,8 @@ pub(in crate::worker) struct LeaseKeeper {
     duties: Arc<Election>,
     /// Running jobs that this process itself has asked to cancel.
     cancelled_here: CancelledHere,
+    /// What operators had asked when the worker registered.
+    wishes: Wishes,
 }
 
 impl LeaseKeeper {
@@ -92,14 +94,14 @@ impl LeaseKeeper {
         cancelled_here: CancelledHere,
     ) -> Result<LeaseKeeper, Error> {
         let (config, clock) = (&state.config, Arc::new(LeaseValidity::default()));
-        let registration = register_once(&mut session, state, config.take_over, &clock, Worked::default()).await?;
+        let (registration, wishes) = register_once(&mut session, state, config.take_over, &clock, None).await?;
         let (current, _) = watch::channel(Arc::new(registration));
         // A response is useful even after the lease has expired, because the worker may not have been reaped yet. The
         // limit is therefore longer than the lease by one interval.
         let renewals = HeartbeatsUnderWay::new(session, config.lease + config.heartbeat_interval);
         let (refused, duties) = (Arc::default(), Arc::new(Election::new()));
         let state = state.clone();
-        Ok(LeaseKeeper { state, renewals, clock, current, refused, duties, cancelled_here })
+        Ok(LeaseKeeper { state, renewals, clock, current, refused, duties, cancelled_here, wishes })
     }
 
     /// Returns the lease for the other stages.
@@ -113,13 +115,15 @@ impl LeaseKeeper {
     }
 
     /// Renews the lease until the worker is stopped immediately or the task is dropped. Calls `resumed` after each
-    /// renewal, because the lease may have been in doubt until then. `in_use` tells what jobs use of the worker's
-    /// resources, if they use more than their threads.
+    /// renewal, because the lease may have been in doubt until then, and `steer` with what operators ask. `in_use` tells
+    /// what jobs use of the worker's resources, if they use more than their threads.
     pub(in crate::worker) async fn keep(
         mut self,
         resumed: impl Fn() + Send + 'static,
+        mut steer: impl FnMut(Wishes) + Send + 'static,
         in_use: impl Fn() -> Option<Needs> + Send + 'static,
     ) {
+        steer(self.wishes);
         let WorkerState { config, stop, metrics, outage, .. } = &*self.state.clone();
         let interval = config.heartbeat_interval;
         let lease = config.lease;
@@ -158,6 +162,7 @@ impl LeaseKeeper {
             match result {
                 Ok(heartbeat) => {
                     clock.renewed(sent_at, lease);
+                    steer(heartbeat.wishes);
                     self.duties.heard(&heartbeat);
                     self.current.borrow().cancel(&heartbeat.cancelled);
                     // A newer release was installed: running jobs may finish, and the lease is kept for them.
@@ -218,10 +223,11 @@ impl LeaseKeeper {
         while stop.is_running() {
             let registered = async {
                 session.unregister_worker(&self.state.queue, old.worker_id, &last).await?;
-                register_once(&mut session, &self.state, false, &self.clock, worked.clone()).await
+                let replaced = Some((old.worker_id, worked.clone()));
+                register_once(&mut session, &self.state, false, &self.clock, replaced).await
             };
             match registered.await {
-                Ok(registration) => {
+                Ok((registration, _)) => {
                     outage.answered("register_worker");
                     tracing::info!(worker_id = %registration.worker_id, "the worker registered again");
                     self.current.send_replace(Arc::new(registration));
@@ -251,6 +257,7 @@ fn report(registration: &Registration, state: &WorkerState, in_use: Option<Needs
         limited_by: LIMITS[limit as usize],
         yields: state.duty_failures.yields(),
         in_use: in_use.as_ref().and_then(short_json),
+        resources: state.changed_resources().as_ref().and_then(short_json),
         work: registration.report(&state.tally),
     }
 }
@@ -260,15 +267,18 @@ async fn register_once(
     state: &WorkerState,
     take_over: bool,
     clock: &Arc<LeaseValidity>,
-    worked_before: Worked,
-) -> Result<Registration, Error> {
+    replaced: Option<(WorkerId, Worked)>,
+) -> Result<(Registration, Wishes), Error> {
     let worker_id = WorkerId::new();
     let lease = state.config.lease;
     let sent_at = clock.now();
     let name = state.config.worker_name();
     let mut session = session.within(lease);
-    let registered = session.register_worker(&state.queue, worker_id, &name, lease, take_over, &state.resources).await;
-    let (settings, taken_over) = registered?;
+    let (replaces, worked_before) = replaced.unzip();
+    let resources = state.resources();
+    let registered =
+        session.register_worker(&state.queue, worker_id, &name, lease, take_over, &resources, replaces).await;
+    let (settings, taken_over, wishes) = registered?;
     clock.renewed(sent_at, lease);
     tracing::debug!(%worker_id, ?settings, "registered");
     let TakenOver { workers, jobs_ready, jobs_dead } = taken_over;
@@ -276,5 +286,5 @@ async fn register_once(
         tracing::warn!(%worker_id, workers, ready = jobs_ready, dead = jobs_dead, "the worker took over from lost workers");
         state.metrics.reaped(workers, jobs_ready, jobs_dead);
     }
-    Ok(Registration::new(worker_id, settings, clock.clone(), worked_before))
+    Ok((Registration::new(worker_id, settings, clock.clone(), worked_before.unwrap_or_default()), wishes))
 }

@@ -81,6 +81,8 @@ pub(in crate::worker) struct Resources {
     /// The tokens, in the order of the ledger.
     tokens: Vec<String>,
     pool: Arc<FairPool>,
+    /// How many threads the pool had when the worker started.
+    configured_threads: usize,
     /// The worker in its pool.
     member: OnceLock<MemberId>,
     ledger: Mutex<Ledger<Claimed>>,
@@ -103,7 +105,7 @@ impl Resources {
     /// Creates the resources of a worker that runs on `pool` and has this many handlers.
     pub(in crate::worker) fn new(state: &Arc<WorkerState>, pool: &Arc<FairPool>, handlers: usize) -> Resources {
         let config = &state.config.resources;
-        let limit = state.resources.get(MEMORY).unwrap_or(u64::MAX);
+        let limit = state.memory_for_jobs().unwrap_or(u64::MAX);
         let tokens = config.tokens.values().map(|tokens| u64::from(*tokens));
         let amounts: Vec<u64> = std::iter::once(limit).chain(tokens).collect();
         let ledger = Ledger::new(amounts.clone(), pool.threads(), handlers, config.reserve_after, Instant::now());
@@ -111,6 +113,7 @@ impl Resources {
             amounts,
             tokens: config.tokens.keys().cloned().collect(),
             pool: pool.clone(),
+            configured_threads: pool.threads(),
             member: OnceLock::new(),
             ledger: Mutex::new(ledger),
             waiting: AtomicUsize::new(0),
@@ -122,6 +125,11 @@ impl Resources {
             is_short_of_memory: AtomicBool::new(false),
             state: state.clone(),
         }
+    }
+
+    /// Called when the pool's threads have changed.
+    pub(super) fn resized(&self) {
+        self.change(|ledger| ledger.resized(self.pool.threads()));
     }
 
     /// Sets the worker that this is in its pool, before the first job comes.
@@ -158,9 +166,12 @@ impl Resources {
         }
         need.amounts.retain(|(_, amount)| *amount > 0);
         let could_fit = need.amounts.iter().all(|(place, amount)| *amount <= self.amounts[*place]);
-        if !could_fit || need.threads > self.pool.threads() {
+        let threads = self.pool.threads();
+        if !could_fit || need.threads > threads.max(self.configured_threads) {
             return Err(TooLarge);
         }
+        // With fewer threads than configured, it gets all of them.
+        need.threads = need.threads.min(threads);
         Ok((need.threads > 1 || !need.amounts.is_empty()).then_some(need))
     }
 
@@ -208,7 +219,7 @@ impl Resources {
         let fewest = self.fewest_threads.load(Ordering::Acquire);
         let in_use = self.pool.in_use();
         let free = self.pool.threads().saturating_sub(in_use.all());
-        let is_unlimited = in_use.taken == 0;
+        let is_unlimited = self.pool.is_unlimited(in_use);
         if fewest > free && (fewest > 1 || !is_unlimited) {
             return 0;
         }

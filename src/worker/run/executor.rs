@@ -10,11 +10,13 @@
 use super::admission::Resources;
 use super::dropped_elsewhere::DroppedElsewhere;
 use super::fair_pool::{FairPool, Load};
-use super::handlers_and_hooks::HandlersAndHooks;
+use super::handlers_and_hooks::{HandlersAndHooks, Hooks};
 use super::job_starter::JobStarter;
 use super::kind_limits::KindLimits;
 use super::overdue::Overdue;
 use super::worker_turns::MemberId;
+use crate::config::WorkerConfig;
+use crate::error::Error;
 use crate::handler::{ForOtherWorkers, JobError, failure};
 use crate::id::{Fence, JobId};
 use crate::job::{Needs, Usage};
@@ -47,7 +49,7 @@ impl Executor {
         lease: Arc<LeaseValidity>,
         finisher: FinishSender,
     ) -> Executor {
-        let (threads, config) = (state.threads, &state.config);
+        let (threads, config) = (state.threads(), &state.config);
         let (buffer, waiting) = crossbeam_channel::unbounded();
         let handlers = &code.handlers;
         let kind_metrics: Arc<[_]> = handlers.labels().map(|kind| KindMetrics::new(&state.queue, kind)).collect();
@@ -78,11 +80,31 @@ impl Executor {
             finisher,
             span: tracing::Span::current(),
         });
-        let look_ahead = if config.look_ahead == 0 { threads } else { config.look_ahead };
+        let look_ahead = look_ahead(config, threads);
         let jobs: Weak<JobStarter> = Arc::downgrade(&starter);
         let member = pool.join(jobs, state.weight, look_ahead);
         resources.joined(member);
         Executor { starter, pool, member }
+    }
+
+    /// Runs this many jobs at once from now on. Running jobs continue.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`FairPool::resize`].
+    pub(in crate::worker) fn resize(&self, threads: usize) -> Result<(), Error> {
+        let JobStarter { state, resources, .. } = &*self.starter;
+        self.pool.resize(threads, look_ahead(&state.config, threads))?;
+        state.set_threads(threads);
+        state.metrics.resized(threads);
+        resources.resized();
+        self.pump(); // a waiting job may need fewer threads than before
+        Ok(())
+    }
+
+    /// The program's hooks.
+    pub(in crate::worker) fn hooks(&self) -> &Hooks {
+        &self.starter.code.hooks
     }
 
     /// The pool on which its jobs run.
@@ -252,6 +274,11 @@ impl Executor {
             self.starter.give_back(claimed);
         }
     }
+}
+
+/// How many jobs wait in the pool for a thread.
+fn look_ahead(config: &WorkerConfig, threads: usize) -> usize {
+    if config.look_ahead == 0 { threads } else { config.look_ahead }
 }
 
 #[cfg(test)]

@@ -12,6 +12,10 @@
 //! A job may need several threads ([`threads_in_use`](crate::worker::run::threads_in_use)). While it runs, no turn begins
 //! on the further ones, so that they are free for the pieces of its rayon calls.
 //!
+//! The threads of a pool can change ([`FairPool::resize`]): rayon's cannot, so there is a new rayon pool, and the earlier
+//! one ends with the last turn that runs on it. Until then, turns on both together are at most as many as the new pool
+//! has threads.
+//!
 //! If several workers share the threads, [`worker_turns`](crate::worker::run::worker_turns) decides whose turn it is.
 //!
 //! While a thread waits in a handler's `par_iter` for a piece, it takes other tasks from the pool. If such a task is a
@@ -28,7 +32,9 @@ use tokio::sync::Notify;
 
 use crate::error::Error;
 use crate::handler::Threads;
-use crate::sync_primitives::{AtomicU64, AtomicUsize, Mutex, Ordering, ThreadPool, ThreadPoolBuilder, thread_local};
+use crate::sync_primitives::{
+    AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering, ThreadPool, ThreadPoolBuilder, thread_local,
+};
 
 use super::threads_in_use::{InUse, ThreadsInUse};
 use super::worker_turns::{Charge, Jobs, Member, MemberId, Reservation, SLICE, WorkerTurns};
@@ -45,7 +51,15 @@ const RESERVED: u32 = 32;
 
 /// A rayon pool and the workers that use it.
 pub(in crate::worker) struct FairPool {
-    threads: Arc<ThreadPool>,
+    threads: Mutex<Arc<ThreadPool>>,
+    /// How many threads that pool has.
+    size: AtomicUsize,
+    /// The earlier pools on which turns may still run.
+    earlier: Mutex<Vec<Weak<ThreadPool>>>,
+    /// Whether there may be any.
+    is_moving: AtomicBool,
+    /// Starts the threads; `None` if the program supplied the pool.
+    start: Option<StartThreads>,
     /// The maximum number of slots.
     most: AtomicUsize,
     used: AtomicUsize,
@@ -57,6 +71,10 @@ pub(in crate::worker) struct FairPool {
     members: Mutex<WorkerTurns>,
     given_back: Notify,
 }
+
+/// Starts this many threads.
+pub(in crate::worker) type StartThreads =
+    Arc<dyn Fn(usize) -> Result<ThreadPool, rayon::ThreadPoolBuildError> + Send + Sync>;
 
 /// The pools that the program supplied, so that workers with the same pool share it.
 static SHARED: Mutex<Vec<Weak<FairPool>>> = Mutex::new(Vec::new());
@@ -72,21 +90,41 @@ impl FairPool {
     /// # Errors
     ///
     /// [`Error::Threads`] if the operating system cannot start the threads.
-    pub(in crate::worker) fn own(threads: usize, stack_size: Option<usize>) -> Result<Arc<FairPool>, Error> {
-        let refused = |error: rayon::ThreadPoolBuildError| Error::Threads { message: error.to_string() };
-        let mut builder =
-            ThreadPoolBuilder::new().num_threads(threads).thread_name(|index| format!("readpast-{index}"));
-        if let Some(bytes) = stack_size {
-            builder = builder.stack_size(bytes);
-        }
-        Ok(Arc::new(FairPool::new(Arc::new(builder.build().map_err(refused)?))))
+    pub(in crate::worker) fn own(threads: usize, start: Option<StartThreads>) -> Result<Arc<FairPool>, Error> {
+        let start = start.unwrap_or_else(|| Arc::new(|threads| named_threads(threads).build()));
+        let mut pool = FairPool::new(Arc::new(start(threads).map_err(refused)?));
+        pool.start = Some(start);
+        Ok(Arc::new(pool))
+    }
+
+    /// Changes how many threads the pool has, with `look_ahead` slots in addition. Turns that run continue.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Threads`] if the operating system cannot start the threads, or the program supplied the pool.
+    pub(in crate::worker) fn resize(self: &Arc<FairPool>, threads: usize, look_ahead: usize) -> Result<(), Error> {
+        let Some(start) = &self.start else {
+            return Err(Error::Threads { message: "the program has supplied the thread pool".to_owned() });
+        };
+        let new = Arc::new(start(threads).map_err(refused)?);
+        let mut current = self.threads.lock();
+        self.earlier.lock().push(Arc::downgrade(&current));
+        self.is_moving.store(true, Ordering::SeqCst);
+        *current = new;
+        self.size.store(threads, Ordering::SeqCst);
+        self.most.store(threads + look_ahead, Ordering::SeqCst);
+        drop(current);
+        self.pump();
+        Ok(())
     }
 
     /// Returns the pool that all workers with these threads share.
     pub(in crate::worker) fn shared(threads: Arc<ThreadPool>) -> Arc<FairPool> {
         let mut pools = SHARED.lock();
         pools.retain(|pool| pool.strong_count() > 0);
-        if let Some(pool) = pools.iter().filter_map(Weak::upgrade).find(|pool| Arc::ptr_eq(&pool.threads, &threads)) {
+        if let Some(pool) =
+            pools.iter().filter_map(Weak::upgrade).find(|pool| Arc::ptr_eq(&pool.threads.lock(), &threads))
+        {
             return pool;
         }
         let pool = Arc::new(FairPool::new(threads));
@@ -97,7 +135,11 @@ impl FairPool {
     /// Creates the pool with these threads.
     pub(super) fn new(threads: Arc<ThreadPool>) -> FairPool {
         FairPool {
-            threads,
+            size: AtomicUsize::new(threads.current_num_threads()),
+            threads: Mutex::new(threads),
+            earlier: Mutex::default(),
+            is_moving: AtomicBool::new(false),
+            start: None,
             most: AtomicUsize::new(0),
             used: AtomicUsize::new(0),
             in_use: ThreadsInUse::new(),
@@ -109,7 +151,21 @@ impl FairPool {
 
     /// Returns how many jobs can run at once.
     pub(in crate::worker) fn threads(&self) -> usize {
-        self.threads.current_num_threads()
+        self.size.load(Ordering::SeqCst)
+    }
+
+    /// Whether turns begin without limit: no job has taken threads, and no turn runs on threads of an earlier pool.
+    pub(in crate::worker) fn is_unlimited(&self, in_use: InUse) -> bool {
+        in_use.taken == 0 && !self.has_earlier()
+    }
+
+    fn has_earlier(&self) -> bool {
+        self.is_moving.load(Ordering::SeqCst) && {
+            let mut earlier = self.earlier.lock();
+            earlier.retain(|pool| pool.strong_count() > 0);
+            self.is_moving.store(!earlier.is_empty(), Ordering::SeqCst);
+            !earlier.is_empty()
+        }
     }
 
     /// Adds a worker, until its jobs are dropped. `look_ahead` is the number of slots in addition to one for each
@@ -130,14 +186,18 @@ impl FairPool {
         let waiting: usize = look.iter().map(|(_, waiting)| waiting).sum();
         let_go(look.into_iter().map(|(jobs, _)| jobs));
         // Without the limit, slots without a thread for a turn would end and start others without end.
+        if waiting.min(room) == 0 {
+            return;
+        }
+        let threads = self.threads.lock().clone();
         for _ in 0..waiting.min(room) {
             let most = self.most.load(Ordering::Acquire);
             let reserve = |used| (used < most).then_some(used + 1);
             if self.used.fetch_update(Ordering::AcqRel, Ordering::Acquire, reserve).is_err() {
                 return; // the end of a slot pumps again
             }
-            let slot = Slot { pool: self.clone(), pumps: true };
-            self.threads.spawn_fifo(move || slot.run());
+            let slot = Slot { pool: self.clone(), threads: threads.clone(), pumps: true };
+            threads.spawn_fifo(move || slot.run());
         }
     }
 
@@ -146,7 +206,8 @@ impl FairPool {
         let in_use = self.in_use.now();
         match reserved {
             Some(reserved) => usize::from(in_use.all() + reserved.threads <= self.threads()),
-            None => in_use.room(self.threads()),
+            None if self.is_unlimited(in_use) => usize::MAX,
+            None => self.threads().saturating_sub(in_use.all()),
         }
     }
 
@@ -224,6 +285,15 @@ impl Threads for FairPool {
     }
 }
 
+/// A builder of threads of a worker's own.
+pub(in crate::worker) fn named_threads(threads: usize) -> ThreadPoolBuilder {
+    ThreadPoolBuilder::new().num_threads(threads).thread_name(|index| format!("readpast-{index}"))
+}
+
+fn refused(error: rayon::ThreadPoolBuildError) -> Error {
+    Error::Threads { message: error.to_string() }
+}
+
 /// How the threads of a pool are used.
 pub(in crate::worker) struct Load {
     /// Several workers share the pool.
@@ -280,6 +350,8 @@ fn let_go(all: impl IntoIterator<Item = Arc<dyn Jobs>>) {
 /// The right to run jobs on one thread. It is returned on drop, whatever happens meanwhile.
 struct Slot {
     pool: Arc<FairPool>,
+    /// The threads on which it runs.
+    threads: Arc<ThreadPool>,
     /// Whether the pool is pumped when the slot is returned, instead of a moment later.
     pumps: bool,
 }
@@ -290,6 +362,9 @@ impl Slot {
             self.pumps = false; // this thread would take the slot again immediately
             return;
         };
+        if !Arc::ptr_eq(&self.threads, &self.pool.threads.lock()) {
+            return; // the pool was resized, and the end of the slot pumps
+        }
         let begun_at = Instant::now();
         let (next, others) = Turn::begin(&self.pool, begun_at);
         let_go(others);
@@ -345,14 +420,15 @@ impl<'a> Turn<'a> {
     fn begin(pool: &'a FairPool, begun_at: Instant) -> (Option<Begun<'a>>, ToDrop) {
         let mut members = pool.members.lock();
         let in_use = pool.in_use.now();
-        if in_use.room(pool.threads()) == 0 {
+        let limit = |in_use| (!pool.is_unlimited(in_use)).then(|| pool.threads());
+        if limit(in_use).is_some_and(|threads| in_use.all() >= threads) {
             return (None, Vec::new()); // the end of a turn or of a job pumps
         }
         // The jobs tell what could start before this turn counts.
         let (next, mut others) = members.begin_turn(pool.threads().saturating_sub(in_use.all()), begun_at);
         pool.publish(members.reserved);
         let Some((jobs, charge)) = next else { return (None, others) };
-        if !pool.in_use.begin_turn(pool.threads()) {
+        if !pool.in_use.begin_turn(limit) {
             members.cancel_turn(charge); // a job has just taken the last threads
             others.push(jobs);
             return (None, others);

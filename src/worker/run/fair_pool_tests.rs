@@ -27,7 +27,7 @@ impl Jobs for Queued {
 fn there_are_only_so_many_slots_however_many_jobs_wait() {
     let pool = FairPool::own(1, None).unwrap();
     let (open, gate) = std::sync::mpsc::channel::<()>();
-    pool.threads.spawn(move || {
+    pool.threads.lock().spawn(move || {
         let _ = gate.recv();
     });
     let jobs = Arc::new(Queued(AtomicUsize::new(1_000)));
@@ -45,7 +45,8 @@ fn a_slot_that_is_given_back_is_free_when_it_is_told() {
     let pool = FairPool::own(1, None).unwrap();
     pool.used.store(1, Ordering::Release);
     DEPTH.set(MAX_DEPTH);
-    Slot { pool: pool.clone(), pumps: true }.run();
+    let threads = pool.threads.lock().clone();
+    Slot { pool: pool.clone(), threads, pumps: true }.run();
     DEPTH.set(0);
     assert_eq!(pool.used.load(Ordering::Acquire), 0);
     assert!(is_ready(pool.given_back.notified()), "it was told");
@@ -195,8 +196,8 @@ fn threads_that_are_kept_for_a_worker_are_not_another_s() {
     pool.most.store(0, Ordering::Release); // no slot
     other.set(5);
     let begin = || Turn::begin(&pool, Instant::now()).0;
-    pool.in_use.begin_turn(4);
-    pool.in_use.begin_turn(4);
+    pool.in_use.begin_turn(|_| None);
+    pool.in_use.begin_turn(|_| None);
     assert!(begin().is_none(), "three are not free, and two are kept, although its only job cannot start");
     assert!(!pool.take(other_id, 1, 0));
     assert_eq!([own_id, other_id].map(|id| pool.load(id).keeps_free), [KeepsFree::ForIt, KeepsFree::ForAnother]);
@@ -216,4 +217,37 @@ fn threads_that_are_kept_for_a_worker_are_not_another_s() {
     );
     drop(further);
     assert!(begin().is_some_and(|(_, turn)| turn.charge != pool.members.lock().all[0].running[0]));
+}
+
+#[test]
+fn turns_on_earlier_threads_count_and_no_more_begin_there() {
+    let pool = FairPool::own(2, None).unwrap();
+    let jobs = Arc::new(Queued::default());
+    let weak: Weak<Queued> = Arc::downgrade(&jobs);
+    pool.join(weak, 1, 0);
+    pool.most.store(0, Ordering::Release); // no slot
+    let earlier = pool.threads.lock().clone();
+    let begin = || Turn::begin(&pool, Instant::now()).0;
+    jobs.set(10);
+    let running = [begin(), begin()];
+    let resize = |threads| {
+        jobs.set(0); // no slot
+        pool.resize(threads, 0).unwrap();
+        pool.most.store(0, Ordering::Release);
+        jobs.set(10);
+    };
+    resize(3);
+    let third = begin();
+    assert!(third.is_some() && begin().is_none(), "three in all");
+    resize(1);
+    drop(third);
+    assert!(begin().is_none(), "two still run on one thread");
+    let slot = Slot { pool: pool.clone(), threads: earlier.clone(), pumps: false };
+    slot.run();
+    assert_eq!(pool.in_use.now().all(), 2, "an earlier thread begins no turn");
+    drop(running);
+    assert!(begin().is_some());
+    assert!(!pool.is_unlimited(pool.in_use.now()));
+    drop(earlier);
+    assert!(pool.is_unlimited(pool.in_use.now()), "no earlier threads are left");
 }

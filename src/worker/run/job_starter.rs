@@ -199,7 +199,7 @@ impl JobStarter {
     fn needs<'a>(&'a self, handler: usize, job: &'a Job) -> Option<Cow<'a, Needs>> {
         let stated = self.stated_needs(handler, job);
         let expected = self.state.learned.as_ref().and_then(|learned| learned.expected(job.kind()));
-        let (Some(expected), Some(all)) = (expected, self.state.resources.get(MEMORY)) else { return stated };
+        let (Some(expected), Some(all)) = (expected, self.state.memory_for_jobs()) else { return stated };
         // No job is refused for what others have used.
         let learned = Needs::new().memory(expected.min(all));
         Some(Cow::Owned(match stated {
@@ -355,9 +355,9 @@ impl JobStarter {
     fn put_off_for_another_worker(&self, handler: usize, claimed: Claimed) {
         let job = &claimed.job;
         let needs = self.stated_needs(handler, job).unwrap_or_default();
-        let WorkerState { resources: has, most_resources: most, .. } = &*self.state;
+        let (has, most) = (self.state.resources(), &self.state.most_resources);
         let outcome =
-            self.span.in_scope(|| self.for_other_workers.needs_too_much(job, &needs, has, || most.last_read()));
+            self.span.in_scope(|| self.for_other_workers.needs_too_much(job, &needs, &has, || most.last_read()));
         if matches!(outcome, Outcome::Snooze { .. }) {
             most.request();
             self.state.metrics.deferred_too_large();

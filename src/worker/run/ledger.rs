@@ -118,6 +118,12 @@ impl<T> Ledger<T> {
         }
     }
 
+    /// The pool has this many threads now. A waiting job that needs more gets all of them.
+    pub(super) fn resized(&mut self, threads: usize) {
+        self.threads = threads;
+        self.waiting.iter_mut().for_each(|waiting| waiting.need.threads = waiting.need.threads.min(threads));
+    }
+
     /// How much admitted jobs have of each resource, or `None` if no job is admitted.
     pub(super) fn in_use(&self) -> Option<Vec<u64>> {
         (self.admitted > 0).then(|| self.has.iter().zip(&self.free).map(|(has, free)| has - free).collect())

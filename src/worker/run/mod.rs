@@ -15,5 +15,5 @@ mod worker_turns;
 
 pub(super) use dropped_elsewhere::DroppedElsewhere;
 pub(super) use executor::Executor;
-pub(super) use fair_pool::{FairPool, KeepsFree, Load};
+pub(super) use fair_pool::{FairPool, KeepsFree, Load, StartThreads, named_threads};
 pub(super) use handlers_and_hooks::{HandlersAndHooks, Hooks};

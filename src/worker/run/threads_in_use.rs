@@ -2,7 +2,8 @@
 //! others for itself, so that no turns begin on them and they stay free for the pieces of its rayon calls.
 //!
 //! While no job has taken any, turns begin without limit: a thread that waits in a handler's rayon call may run another
-//! job. While one has, turns and taken threads together are at most as many as the pool has.
+//! job. While one has, or while turns still run on threads of an earlier pool, turns and taken threads together are at
+//! most as many as the pool has ([`FairPool::is_unlimited`](super::fair_pool::FairPool::is_unlimited)).
 
 use crate::sync_primitives::{AtomicU64, Ordering};
 
@@ -28,11 +29,6 @@ impl InUse {
     pub(in crate::worker) fn all(self) -> usize {
         self.turns + self.taken
     }
-
-    /// How many turns could begin on `threads` threads.
-    pub(in crate::worker) fn room(self, threads: usize) -> usize {
-        if self.taken == 0 { usize::MAX } else { threads.saturating_sub(self.all()) }
-    }
 }
 
 impl ThreadsInUse {
@@ -44,9 +40,12 @@ impl ThreadsInUse {
         InUse::of(self.0.load(Ordering::SeqCst))
     }
 
-    /// Begins a turn, if one of `threads` threads is free for it.
-    pub(super) fn begin_turn(&self, threads: usize) -> bool {
-        let begin = |number| (InUse::of(number).room(threads) > 0).then_some(number + 1);
+    /// Begins a turn, unless as many threads are in use as `limit` allows at that moment, if it does.
+    pub(super) fn begin_turn(&self, limit: impl Fn(InUse) -> Option<usize>) -> bool {
+        let begin = |number| {
+            let in_use = InUse::of(number);
+            limit(in_use).is_none_or(|threads| in_use.all() < threads).then_some(number + 1)
+        };
         self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, begin).is_ok()
     }
 
@@ -75,13 +74,15 @@ mod tests {
     #[test]
     fn taken_threads_are_not_for_turns() {
         let in_use = ThreadsInUse::new();
-        assert!((0..6).all(|_| in_use.begin_turn(4)), "nested, as long as no job has taken threads");
+        let limit = |in_use: InUse| (in_use.taken > 0).then_some(4);
+        assert!((0..6).all(|_| in_use.begin_turn(limit)), "nested, as long as no job has taken threads");
         assert!(!in_use.take(1, 0, 4));
         (0..5).for_each(|_| in_use.end_turn());
         assert!(in_use.take(2, 0, 4) && !in_use.take(2, 0, 4) && !in_use.take(1, 1, 4));
-        assert!(in_use.begin_turn(4) && !in_use.begin_turn(4));
-        assert_eq!((in_use.now(), in_use.now().room(4)), (InUse { turns: 2, taken: 2 }, 0));
+        assert!(in_use.begin_turn(limit) && !in_use.begin_turn(limit));
+        assert_eq!(in_use.now(), InUse { turns: 2, taken: 2 });
         in_use.give_back(2);
-        assert_eq!((in_use.now().all(), in_use.now().room(4)), (2, usize::MAX));
+        assert_eq!(in_use.now().all(), 2);
+        assert!((0..6).all(|_| in_use.begin_turn(limit)));
     }
 }

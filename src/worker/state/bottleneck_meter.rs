@@ -1,7 +1,7 @@
 //! Measures the bottleneck of a worker that has threads without a job.
 //!
 //! The prefetcher reports each change of its situation ([`BottleneckMeter::begin`]). Each interval between two changes
-//! counts for one of seven bottlenecks:
+//! counts for one of eight bottlenecks:
 //!
 //! | threads | prefetcher | bottleneck |
 //! |---|---|---|
@@ -12,12 +12,14 @@
 //! | partly idle | held back by unconfirmed jobs or by the memory of the jobs | [`Bottleneck::Finish`] |
 //! | partly idle | its claim returned fewer jobs, and jobs wait for the worker's resources | [`Bottleneck::Resources`] |
 //! | any | the machine has too little free memory to start a job | [`Bottleneck::Memory`] |
+//! | partly idle | an operator has asked the worker to claim no more jobs | [`Bottleneck::Quiet`] |
 //!
 //! The shares of the last [`WINDOW`] seconds are the metric `readpast_limited_ratio`; the largest is
 //! [`WorkerStats::limited_by`](super::worker_stats::WorkerStats::limited_by).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -37,7 +39,7 @@ type Totals = [Duration; Bottleneck::ALL.len()];
 
 #[derive(Debug)]
 pub(in crate::worker) struct BottleneckMeter {
-    threads: usize,
+    threads: Arc<AtomicUsize>,
     in_flight: Arc<InFlight>,
     tally: Arc<Tally>,
     state: Mutex<TimeByBottleneck>,
@@ -61,7 +63,11 @@ struct Stretch {
 }
 
 impl BottleneckMeter {
-    pub(in crate::worker) fn new(threads: usize, in_flight: Arc<InFlight>, tally: Arc<Tally>) -> BottleneckMeter {
+    pub(in crate::worker) fn new(
+        threads: Arc<AtomicUsize>,
+        in_flight: Arc<InFlight>,
+        tally: Arc<Tally>,
+    ) -> BottleneckMeter {
         let present = Stretch { limit: Bottleneck::Idle, since: Instant::now(), ended: Duration::ZERO };
         let state =
             TimeByBottleneck { totals: Totals::default(), present, readings: VecDeque::from([Totals::default()]) };
@@ -124,7 +130,7 @@ impl BottleneckMeter {
         // A run time is counted when the run has finished. A thread with a running job counts as busy since the last
         // change.
         let ran = self.tally.run_times().total.saturating_sub(*ended) + took * self.in_flight.running() as u32;
-        let busy = ran.as_secs_f64() >= BUSY * took.as_secs_f64() * self.threads as f64;
+        let busy = ran.as_secs_f64() >= BUSY * took.as_secs_f64() * self.threads.load(Ordering::Relaxed) as f64;
         let limit = if busy { Bottleneck::Busy } else { *limit };
         let mut totals = state.totals;
         totals[limit as usize] += took;
@@ -138,7 +144,7 @@ mod tests {
     use crate::worker::state::in_flight::Stage;
 
     fn limited_by() -> BottleneckMeter {
-        BottleneckMeter::new(2, Arc::default(), Arc::default())
+        BottleneckMeter::new(Arc::new(2.into()), Arc::default(), Arc::default())
     }
 
     /// Lets the present stretch have begun `ms` ago.
@@ -154,7 +160,7 @@ mod tests {
             passed(&limited_by, ms);
         }
         let (shares, largest) = limited_by.shares();
-        assert_eq!(shares.map(|share| (share * 10.0).round()), [1.0, 3.0, 0.0, 6.0, 0.0, 0.0, 0.0]);
+        assert_eq!(shares.map(|share| (share * 10.0).round()), [1.0, 3.0, 0.0, 6.0, 0.0, 0.0, 0.0, 0.0]);
         assert_eq!(largest, Bottleneck::Finish);
     }
 
@@ -188,7 +194,7 @@ mod tests {
         passed(&limited_by, 2_000);
         limited_by.correct(Bottleneck::Idle);
         let (shares, largest) = limited_by.shares();
-        assert_eq!(shares.map(|share| (share * 3.0).round()), [2.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
+        assert_eq!(shares.map(|share| (share * 3.0).round()), [2.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
         assert_eq!(largest, Bottleneck::Idle);
     }
 

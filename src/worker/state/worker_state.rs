@@ -2,15 +2,16 @@
 //! stage reports to.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
 use crate::config::{ResourcesConfig, WorkerConfig};
 use crate::connection::{Connector, Session, SessionPool};
 use crate::handler::ParentsOf;
-use crate::job::{Needs, RunNotes};
+use crate::job::{MEMORY, Needs, RunNotes};
 use crate::metrics::WorkerMetrics;
 use crate::queue::Queue;
 
@@ -38,13 +39,18 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(in crate::worker) struct WorkerState {
     pub(in crate::worker) queue: String,
     pub(in crate::worker) config: WorkerConfig,
-    pub(in crate::worker) threads: usize,
+    /// How many jobs run at once. Operators can change it.
+    threads: Arc<AtomicUsize>,
     /// The worker's share of a shared thread pool.
     pub(in crate::worker) weight: u32,
     connector: Arc<Connector>,
     pub(in crate::worker) memory: Arc<MachineMemory>,
-    /// What the worker has for jobs. Without memory: it is not limited.
-    pub(in crate::worker) resources: Needs,
+    /// What the worker had for jobs when it started. Without memory: it is not limited.
+    resources: Needs,
+    /// Whether the threads have changed since.
+    is_resized: AtomicBool,
+    /// Whether an operator has asked the worker to claim no more jobs.
+    pub(in crate::worker) quiet: watch::Sender<bool>,
     pub(in crate::worker) in_flight: Arc<InFlight>,
     pub(in crate::worker) tally: Arc<Tally>,
     pub(in crate::worker) kinds: KindTally,
@@ -75,15 +81,18 @@ impl WorkerState {
         let resources = resources(&config.resources, memory.usable(), threads);
         let learned = config.resources.learn_memory.then(LearnedMemory::default);
         let (in_flight, tally) = (Arc::<InFlight>::default(), Arc::<Tally>::default());
+        let threads = Arc::new(AtomicUsize::new(threads));
         WorkerState {
             queue: queue.to_owned(),
             config,
+            limited_by: BottleneckMeter::new(threads.clone(), in_flight.clone(), tally.clone()),
             threads,
             weight,
             connector,
             memory,
             resources,
-            limited_by: BottleneckMeter::new(threads, in_flight.clone(), tally.clone()),
+            is_resized: AtomicBool::new(false),
+            quiet: watch::Sender::new(false),
             pulse: Pulse::new(),
             notes: Arc::new(RunNotes::counted_in(in_flight.noted_bytes())),
             in_flight,
@@ -99,6 +108,31 @@ impl WorkerState {
             is_recycled: AtomicBool::new(false),
             metrics: WorkerMetrics::new(queue),
         }
+    }
+
+    /// How many jobs run at once.
+    pub(in crate::worker) fn threads(&self) -> usize {
+        self.threads.load(Ordering::Relaxed)
+    }
+
+    pub(in crate::worker) fn set_threads(&self, threads: usize) {
+        self.threads.store(threads, Ordering::Relaxed);
+        self.is_resized.store(true, Ordering::Relaxed);
+    }
+
+    /// What the worker has for jobs. Without memory: it is not limited.
+    pub(in crate::worker) fn resources(&self) -> Needs {
+        self.resources.clone().threads(as_need(self.threads()))
+    }
+
+    /// The same, if the threads have changed since the worker started.
+    pub(in crate::worker) fn changed_resources(&self) -> Option<Needs> {
+        self.is_resized.load(Ordering::Relaxed).then(|| self.resources())
+    }
+
+    /// The memory that the worker has for jobs, if it is limited.
+    pub(in crate::worker) fn memory_for_jobs(&self) -> Option<u64> {
+        self.resources.get(MEMORY)
     }
 
     /// The names of the schema and of the queue.
@@ -143,12 +177,16 @@ impl WorkerState {
 
 /// What a worker has, of a process that may use `usable` bytes.
 pub(in crate::worker) fn resources(config: &ResourcesConfig, usable: Option<u64>, threads: usize) -> Needs {
-    let mut has = Needs::new().threads(u32::try_from(threads).unwrap_or(u32::MAX));
+    let mut has = Needs::new().threads(as_need(threads));
     // Where the system does not tell its memory, a percentage of it is no limit.
     if usable.is_some() || config.memory.of(0) > 0 {
         has = has.memory(config.memory.of(usable.unwrap_or(u64::MAX)));
     }
     config.tokens.iter().fold(has, |has, (name, tokens)| has.token(name, *tokens))
+}
+
+fn as_need(threads: usize) -> u32 {
+    u32::try_from(threads).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

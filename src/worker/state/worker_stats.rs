@@ -24,11 +24,13 @@ pub enum Bottleneck {
     /// The machine or the process's control group has less free memory than `worker.resources.min_free_memory`, so that
     /// nothing is started.
     Memory,
+    /// An operator has asked the worker to claim no more jobs ([`Wish::Quiet`](crate::admin::Wish::Quiet)).
+    Quiet,
 }
 
 impl Bottleneck {
     /// All bottlenecks, in the order of the metric's label values.
-    pub(in crate::worker) const ALL: [Bottleneck; 7] = [
+    pub(in crate::worker) const ALL: [Bottleneck; 8] = [
         Bottleneck::Idle,
         Bottleneck::Claim,
         Bottleneck::Busy,
@@ -36,6 +38,7 @@ impl Bottleneck {
         Bottleneck::QueueLimit,
         Bottleneck::Resources,
         Bottleneck::Memory,
+        Bottleneck::Quiet,
     ];
 }
 

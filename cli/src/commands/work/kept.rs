@@ -1,11 +1,11 @@
 //! Programs that stay: one per thread, with a line on standard input per job.
 
+use std::collections::HashMap;
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle, ThreadId};
 use std::time::{Duration, Instant};
 
-use readpast::crates::rayon;
 use readpast::{BoxError, Context, Job, JobError, Output, WorkerBuilder};
 
 use super::ending::{Ending, pause};
@@ -28,9 +28,10 @@ const ANSWER_OVERHEAD: usize = 64 << 10;
 const SHOWN: usize = 200;
 
 /// The programs that stay, one per thread.
+#[derive(Default)]
 pub struct Kept {
-    /// The programs by the index of their thread.
-    places: Vec<Mutex<Place>>,
+    /// The programs by their thread.
+    places: Mutex<HashMap<ThreadId, Arc<Mutex<Place>>>>,
     /// The threads that wait for replaced programs to end.
     retiring: Retiring,
 }
@@ -67,10 +68,6 @@ enum Talked {
 }
 
 impl Kept {
-    pub fn new(threads: usize) -> Kept {
-        Kept { places: (0..threads).map(|_| Mutex::default()).collect(), retiring: Retiring::default() }
-    }
-
     /// Runs a job on this thread's program.
     ///
     /// # Errors
@@ -79,8 +76,8 @@ impl Kept {
     pub fn run(&self, runner: &Runner, job: &Job, context: &Context) -> Result<Output, BoxError> {
         let request = protocol::request(job, context)?;
         // No other job runs on this thread meanwhile: nothing here waits for rayon.
-        let index = rayon::current_thread_index().unwrap_or_default();
-        let mut place = lock(&self.places[index]);
+        let place = lock(&self.places).entry(thread::current().id()).or_default().clone();
+        let mut place = lock(&place);
         let Some(mut talk) = place.ready(&self.retiring, runner, job, context)? else {
             return Err(JobError::snooze(Duration::ZERO, "not started: the worker waited to start its program").into());
         };
@@ -126,19 +123,20 @@ impl Kept {
         }
     }
 
+    /// Ends the program of this thread, which is about to end: a program is killed with the thread that has started it.
+    pub fn leave(&self, grace: Duration) {
+        let this = thread::current().id();
+        let Some(place) = lock(&self.places).get(&this).cloned() else { return };
+        Place::end(&mut [lock(&place)], grace);
+        lock(&self.places).remove(&this);
+    }
+
     /// Ends all programs; after `grace` the rest are killed. Call it when no more jobs run.
     pub fn end(&self, grace: Duration) {
-        let mut left: Vec<Talk> = self.places.iter().filter_map(|place| lock(place).program.take()).collect();
-        for talk in &mut left {
-            talk.process.close_input();
-        }
-        let until = Instant::now() + grace;
-        for talk in left {
-            talk.end(until);
-        }
-        let predecessors = self.places.iter().filter_map(|place| lock(place).predecessor.take());
-        let retiring = std::mem::take(&mut *lock(&self.retiring));
-        for thread in predecessors.chain(retiring) {
+        // The locks are held to the end, so that no thread leaves whose program is ending.
+        let places: Vec<Arc<Mutex<Place>>> = lock(&self.places).values().cloned().collect();
+        Place::end(&mut places.iter().map(|place| lock(place)).collect::<Vec<_>>(), grace);
+        for thread in std::mem::take(&mut *lock(&self.retiring)) {
             let _ = thread.join(); // if it panicked, the program was killed
         }
     }
@@ -155,6 +153,21 @@ fn has_room_for(bytes: u64) -> bool {
 }
 
 impl Place {
+    /// Ends the programs of these places; after `grace` the rest are killed.
+    fn end(places: &mut [MutexGuard<'_, Place>], grace: Duration) {
+        let mut left: Vec<Talk> = places.iter_mut().filter_map(|place| place.program.take()).collect();
+        for talk in &mut left {
+            talk.process.close_input();
+        }
+        let until = Instant::now() + grace;
+        for talk in left {
+            talk.end(until);
+        }
+        for thread in places.iter_mut().filter_map(|place| place.predecessor.take()) {
+            let _ = thread.join(); // if it panicked, the program was killed
+        }
+    }
+
     /// Returns a program that is waiting for a job, or `None` if the job may no longer start.
     fn ready(
         &mut self,

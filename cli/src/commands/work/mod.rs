@@ -65,14 +65,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use clap::Args;
-use readpast::crates::rayon::{ThreadPool, ThreadPoolBuilder};
+use readpast::crates::rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
 use readpast::{
     BoxError, Config, Context, Error, Handlers, Job, KindOptions, Needs, OutOfMemory, Outcome, Queue, StopHandle,
     Worker,
 };
 use tempfile::TempDir;
 
-use crate::connection::{Common, thread_count};
+use crate::connection::Common;
 use crate::exit::{Exit, failure};
 use crate::interrupt::StopSignals;
 use crate::job_options::token;
@@ -190,7 +190,7 @@ const LAST_WAIT: Duration = Duration::from_secs(2);
 
 impl Work {
     pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
-        logs::to_stderr()?;
+        let log = logs::to_stderr()?;
         #[cfg(target_os = "linux")]
         orphans::adopt();
         if self.max_output > MAX_OUTPUT {
@@ -201,16 +201,17 @@ impl Work {
         let (runner, files) = self.runner()?;
         let runner = Arc::new(runner);
         let queue = Queue::connect(&config).await?;
-        let threads = threads(&config, &self.placement)?;
+        self.placement.check()?;
         let running = Arc::new(Running {
             each: ExitOutcomes::new(self.on_exit),
-            kept: self.keep.then(|| Kept::new(threads.current_num_threads())),
+            kept: self.keep.then(Kept::default),
             runner: runner.clone(),
             jobs: AtomicUsize::new(0),
         });
-        let worker = Worker::builder(&queue, handlers(&self.kinds, &options, &running)).thread_pool(threads.clone());
+        let worker = Worker::builder(&queue, handlers(&self.kinds, &options, &running));
+        let worker = worker.start_threads_with(start_threads(self.placement.clone(), running.clone()));
         check_fits(needs.as_ref(), &worker.resources())?;
-        let worker = worker.on_end(log_failure).start().await?;
+        let worker = worker.on_end(log_failure).on_debug(move |begins| log.debug(begins)).start().await?;
         let manager = Arc::new(ServiceManager::of_this_process());
         stop_on_signals(worker.stop_handle(), manager.clone())?;
         manager.ready();
@@ -231,7 +232,6 @@ impl Work {
             memory.end();
         }
         drop(files);
-        drop(threads); // not before: programs that stay are killed when the thread dies that has started them
 
         let summary = Summary::from(&ended?);
         output.one(&summary, || summary.in_words())?;
@@ -330,20 +330,25 @@ fn out_of_memory(text: &str) -> Result<OutOfMemory, String> {
     })
 }
 
-/// The thread pool, which outlives the worker by a little.
-fn threads(config: &Config, placement: &Placement) -> Result<Arc<ThreadPool>> {
-    let tried = placement.clone();
-    let tried = std::thread::Builder::new().spawn(move || tried.apply()).context("cannot start a thread")?.join();
-    tried.unwrap_or_else(|panic| std::panic::resume_unwind(panic)).map_err(|why| failure(Exit::Usage, why))?;
-    let placement = placement.clone();
-    let place = move |_index| {
-        if let Err(error) = placement.apply() {
-            tracing::warn!(error, "a thread could not be placed"); // although it was possible before
-        }
-    };
-    let threads = ThreadPoolBuilder::new().num_threads(thread_count(config));
-    let pool = threads.thread_name(|index| format!("readpast-{index}")).start_handler(place).build();
-    Ok(Arc::new(pool.context("cannot start a thread")?))
+/// Starts threads with this placement.
+fn start_threads(
+    placement: Placement,
+    running: Arc<Running>,
+) -> impl Fn(usize) -> Result<ThreadPool, ThreadPoolBuildError> {
+    move |threads| {
+        let (placement, running) = (placement.clone(), running.clone());
+        let place = move |_index| {
+            if let Err(error) = placement.apply() {
+                tracing::warn!(error, "a thread could not be placed"); // although it was possible before
+            }
+        };
+        ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .thread_name(|index| format!("readpast-{index}"))
+            .start_handler(place)
+            .exit_handler(move |_index| running.leave())
+            .build()
+    }
 }
 
 fn handlers(kinds: &[String], options: &KindOptions, running: &Arc<Running>) -> Handlers {
@@ -425,6 +430,13 @@ impl Running {
         match &self.kept {
             Some(kept) => kept.run(&self.runner, job, context),
             None => each_job::run(&self.runner, &self.each, job, context),
+        }
+    }
+
+    /// Called by a thread that is about to end.
+    fn leave(&self) {
+        if let Some(kept) = &self.kept {
+            kept.leave(self.runner.grace);
         }
     }
 

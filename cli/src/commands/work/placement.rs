@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use std::io;
 use std::str::FromStr;
 
+use anyhow::Context as _;
 use clap::Args;
+
+use crate::exit::{Exit, failure};
 
 /// On which CPUs, and with which priority, programs run.
 #[derive(Debug, Clone, Default, Args)]
@@ -19,6 +22,17 @@ pub struct Placement {
 }
 
 impl Placement {
+    /// Tries it on a thread.
+    ///
+    /// # Errors
+    ///
+    /// With [`Exit::Usage`]: what is not possible, and why.
+    pub fn check(&self) -> anyhow::Result<()> {
+        let tried = self.clone();
+        let tried = std::thread::Builder::new().spawn(move || tried.apply()).context("cannot start a thread")?.join();
+        tried.unwrap_or_else(|panic| std::panic::resume_unwind(panic)).map_err(|why| failure(Exit::Usage, why))
+    }
+
     /// Applies it to this thread.
     ///
     /// # Errors
