@@ -1,4 +1,4 @@
--- Reports of running jobs: a checkpoint for the next attempt, and progress for people. A row stays until expire finds
+-- Reports of running jobs: a checkpoint for the next attempt, progress and the end of the log for people. A row stays until expire finds
 -- that its job is gone or done.
 IF OBJECT_ID(N'[$(schema)].[progress]', N'U') IS NULL
     CREATE TABLE [$(schema)].[progress]
@@ -10,6 +10,8 @@ IF OBJECT_ID(N'[$(schema)].[progress]', N'U') IS NULL
         fraction   real           NULL,      -- 0 to 1
         text       nvarchar(400)  NULL,
         [checkpoint] varbinary(max) NULL,
+        log_end    bigint         NULL,      -- of the attempt with this fence: see logs
+        log        nvarchar(max)  NULL,
         CONSTRAINT progress_pk PRIMARY KEY CLUSTERED (job_id)
             WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF),
         -- For expire: without the checkpoints.

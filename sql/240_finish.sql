@@ -156,6 +156,13 @@ BEGIN
             ON a.job_id = f.job_id
         WHERE f.fence > 1 AND f.outcome = 0
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
+    IF @fence > 1 AND EXISTS (SELECT 1 FROM [$(schema)].[logs] WITH (NOLOCK))
+        DELETE l
+        FROM @jobs AS f
+        INNER JOIN @found AS d ON d.job_id = f.job_id
+        INNER LOOP JOIN [$(schema)].[logs] AS l WITH (ROWLOCK, FORCESEEK, INDEX (logs_pk)) ON l.job_id = f.job_id
+        WHERE f.fence > 1 AND f.outcome = 0
+        OPTION (MAXDOP 1, KEEPFIXED PLAN);
 END;
 ELSE IF @completion = 'annotate'
     UPDATE j

@@ -111,6 +111,11 @@ IF EXISTS (SELECT 1 FROM @gone WHERE failed = 1)
     INNER LOOP JOIN [$(schema)].[attempts] AS a WITH (ROWLOCK, FORCESEEK, INDEX (attempts_pk)) ON a.job_id = g.job_id
     WHERE g.failed = 1
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
+IF EXISTS (SELECT 1 FROM [$(schema)].[logs] WITH (NOLOCK))
+    DELETE l
+    FROM @gone AS g
+    INNER LOOP JOIN [$(schema)].[logs] AS l WITH (ROWLOCK, FORCESEEK, INDEX (logs_pk)) ON l.job_id = g.job_id
+    OPTION (MAXDOP 1, KEEPFIXED PLAN);
 IF EXISTS (SELECT 1 FROM [$(schema)].[edges] WITH (NOLOCK, FORCESEEK (edges_pk (parent_id))) WHERE parent_id > 0)
 BEGIN
     INSERT @ended (job_id, last_state) SELECT job_id, state FROM @gone WHERE state IS NOT NULL;

@@ -157,11 +157,16 @@ BEGIN
         OPTION (MAXDOP 1);
         SET @purged = @purged + @@ROWCOUNT;
     END;
-    -- Deletes the failed attempts of the deleted jobs.
+    -- Deletes the failed attempts and the logs of the deleted jobs.
     DELETE a
     FROM @gone AS g
     INNER LOOP JOIN [$(schema)].[attempts] AS a WITH (ROWLOCK, FORCESEEK, INDEX (attempts_pk)) ON a.job_id = g.job_id
     OPTION (MAXDOP 1);
+    IF EXISTS (SELECT 1 FROM [$(schema)].[logs] WITH (NOLOCK))
+        DELETE l
+        FROM @gone AS g
+        INNER LOOP JOIN [$(schema)].[logs] AS l WITH (ROWLOCK, FORCESEEK, INDEX (logs_pk)) ON l.job_id = g.job_id
+        OPTION (MAXDOP 1);
     EXEC [$(schema)].[note_ends] @queue_id, @gone;
     IF @state <> 'archived'
         EXEC [$(schema)].[note_edges] @gone;

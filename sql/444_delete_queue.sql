@@ -159,6 +159,11 @@ BEGIN
     FROM @gone AS g
     INNER LOOP JOIN [$(schema)].[attempts] AS a WITH (ROWLOCK, FORCESEEK, INDEX (attempts_pk)) ON a.job_id = g.job_id
     OPTION (MAXDOP 1);
+    IF EXISTS (SELECT 1 FROM [$(schema)].[logs] WITH (NOLOCK))
+        DELETE l
+        FROM @gone AS g
+        INNER LOOP JOIN [$(schema)].[logs] AS l WITH (ROWLOCK, FORCESEEK, INDEX (logs_pk)) ON l.job_id = g.job_id
+        OPTION (MAXDOP 1);
     EXEC [$(schema)].[note_ends] @queue_id, @gone;
     COMMIT TRANSACTION;
     EXEC [$(schema)].[advance_edges];

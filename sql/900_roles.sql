@@ -124,6 +124,7 @@ GRANT EXECUTE ON OBJECT::[$(schema)].[resume_schedule] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[run_schedule_now] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[list_schedules] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[peek_attempts] TO [$(schema)_operator];
+GRANT EXECUTE ON OBJECT::[$(schema)].[job_logs] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[schema_info] TO [$(schema)_operator];
 GRANT EXECUTE ON TYPE::[$(schema)].[enqueue_list] TO [$(schema)_operator];
 GRANT EXECUTE ON TYPE::[$(schema)].[id_list] TO [$(schema)_operator];
@@ -154,6 +155,7 @@ GRANT EXECUTE ON OBJECT::[$(schema)].[find_job] TO [$(schema)_monitor];
 GRANT EXECUTE ON TYPE::[$(schema)].[id_list] TO [$(schema)_monitor];
 GRANT EXECUTE ON OBJECT::[$(schema)].[list_schedules] TO [$(schema)_monitor];
 GRANT EXECUTE ON OBJECT::[$(schema)].[peek_attempts] TO [$(schema)_monitor];
+GRANT EXECUTE ON OBJECT::[$(schema)].[job_logs] TO [$(schema)_monitor];
 GRANT EXECUTE ON OBJECT::[$(schema)].[list_batches] TO [$(schema)_monitor];
 GRANT EXECUTE ON OBJECT::[$(schema)].[schema_info] TO [$(schema)_monitor];
 GO

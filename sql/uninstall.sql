@@ -26,7 +26,7 @@ DROP PROCEDURE IF EXISTS [$(schema)].[list_audit], [$(schema)].[end_audit], [$(s
     [$(schema)].[list_batches], [$(schema)].[cancel_batch], [$(schema)].[seal_batch], [$(schema)].[create_batch],
     [$(schema)].[list_schedules], [$(schema)].[run_schedule_now], [$(schema)].[resume_schedule],
     [$(schema)].[pause_schedule], [$(schema)].[delete_schedule], [$(schema)].[set_schedule], [$(schema)].[schema_info],
-    [$(schema)].[list_errors], [$(schema)].[find_job], [$(schema)].[progress_of], [$(schema)].[list_graph], [$(schema)].[list_edges], [$(schema)].[peek_attempts],
+    [$(schema)].[list_errors], [$(schema)].[find_job], [$(schema)].[progress_of], [$(schema)].[list_graph], [$(schema)].[list_edges], [$(schema)].[job_logs], [$(schema)].[peek_attempts],
     [$(schema)].[peek], [$(schema)].[list_groups], [$(schema)].[set_group_weight], [$(schema)].[worker_wish], [$(schema)].[delete_queue], [$(schema)].[delete_empty_queue], [$(schema)].[purge],
     [$(schema)].[set_priority], [$(schema)].[skip], [$(schema)].[run_again], [$(schema)].[promote_now], [$(schema)].[outcomes], [$(schema)].[cancel],
     [$(schema)].[requeue], [$(schema)].[note_requeued], [$(schema)].[resume], [$(schema)].[pause],
@@ -68,7 +68,7 @@ DROP TABLE IF EXISTS [$(schema)].[refused_rows], [$(schema)].[adoption], [$(sche
     [$(schema)].[edge_events], [$(schema)].[edges], [$(schema)].[linked_queues], [$(schema)].[group_events], [$(schema)].[group_rounds],
     [$(schema)].[name_wishes], [$(schema)].[group_weights], [$(schema)].[groups], [$(schema)].[batch_counts],
     [$(schema)].[batch_additions], [$(schema)].[batches], [$(schema)].[schedules], [$(schema)].[progress],
-    [$(schema)].[cancellations], [$(schema)].[attempts], [$(schema)].[marks], [$(schema)].[depths], [$(schema)].[duties],
+    [$(schema)].[cancellations], [$(schema)].[attempts], [$(schema)].[logs], [$(schema)].[marks], [$(schema)].[depths], [$(schema)].[duties],
     [$(schema)].[samples], [$(schema)].[workers], [$(schema)].[archive], [$(schema)].[jobs];
 DROP SEQUENCE IF EXISTS [$(schema)].[job_ids];
 DROP TABLE IF EXISTS [$(schema)].[queues], [$(schema)].[schema_version];

@@ -103,7 +103,7 @@ const BATCH_CALLS: [(&str, &str); 12] = [
 
 /// What an operator may leave open in a transaction: each procedure that the role may run and that changes anything, on
 /// jobs -2 and -5 and on a schedule, with whether it refuses to be part of one.
-const OPERATOR_CALLS: [(&str, &str, bool); 24] = [
+const OPERATOR_CALLS: [(&str, &str, bool); 25] = [
     ("create_queue", "EXEC [$(schema)].[create_queue] @queue = N'work', @max_attempts = 7", true),
     ("delete_queue", "EXEC [$(schema)].[delete_queue] @queue = N'work', @with_jobs = 1", true),
     ("pause", "EXEC [$(schema)].[pause] @queue = N'work'", true),
@@ -129,6 +129,7 @@ const OPERATOR_CALLS: [(&str, &str, bool); 24] = [
          EXEC [$(schema)].[set_priority] @queue = N'work', @jobs = @jobs, @priority = 7",
         false,
     ),
+    ("worker_wish", "EXEC [$(schema)].[worker_wish] @worker = N'a test', @debug_s = 60", false),
     ("set_group_weight", "EXEC [$(schema)].[set_group_weight] @queue = N'work', @group_key = N'a', @weight = 3", false),
     ("purge", "EXEC [$(schema)].[purge] @queue = N'work', @state = 'dead'", false),
     ("create_batch", "EXEC [$(schema)].[create_batch] @queue = N'work', @text = N'x'", false),

@@ -63,6 +63,7 @@ mod headers;
 mod history;
 mod install;
 mod isolation_levels;
+mod job_logs;
 mod job_pages;
 mod key_locks;
 mod killed_workers;

@@ -283,7 +283,7 @@ async fn what_a_job_may_use_of_its_stack_can_be_set() {
     for (builder, said) in [
         (
             Worker::builder(&fixture.queue, handlers()).thread_pool(threads.clone()).stack_size(1 << 20),
-            "stack_size is 1048576; it must be unset if thread_pool is set",
+            "stack_size is 1048576; it must be unset if thread_pool or start_threads_with is set",
         ),
         (
             Worker::builder(&fixture.queue, handlers()).thread_pool(threads).weight(0),

@@ -81,6 +81,11 @@ impl Output {
         self.bytes(format!("{}\n", printable_json(&serde_json::to_string(value)?)).as_bytes())
     }
 
+    /// Prints text as it is, without a line end of its own, and with control characters escaped.
+    pub fn text(self, text: &str) -> Result<()> {
+        self.bytes(printable(text).as_bytes())
+    }
+
     /// Prints text with control characters escaped.
     pub fn line(self, text: &str) -> Result<()> {
         self.bytes(format!("{}\n", printable(text)).as_bytes())

@@ -7,7 +7,8 @@ use crate::error::Error;
 use crate::id::{BatchId, JobId};
 use crate::job::JobState;
 use crate::procedures::operator::{
-    FailedAttempt, IDS, IdPage, JobCursor, JobEdges, JobFilter, JobGraph, JobPage, JobProgress, JobRow, Listing, ROWS,
+    FailedAttempt, IDS, IdPage, JobCursor, JobEdges, JobFilter, JobGraph, JobLog, JobPage, JobProgress, JobRow,
+    Listing, ROWS,
 };
 
 impl Admin<'_> {
@@ -175,5 +176,16 @@ impl Admin<'_> {
     /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer.
     pub async fn attempts(self, job_id: JobId) -> Result<Vec<FailedAttempt>, Error> {
         self.queue.session().await?.attempts(self.queue.name(), job_id).await
+    }
+
+    /// Returns the logs of a job's newest attempts, up to `max` (1 to 20), the newest first. Which attempts have one is up
+    /// to the worker's `keep_log`; a running attempt has one as far as its worker has reported it, about once a second
+    /// ([`JobLog::since`] shows how to follow it). Reads without locks.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownQueue`]; [`Error::Refused`] for another `max`; [`Error::PermissionDenied`] for a producer.
+    pub async fn logs(self, job_id: JobId, max: usize) -> Result<Vec<JobLog>, Error> {
+        self.queue.session().await?.job_logs(self.queue.name(), job_id, max).await
     }
 }

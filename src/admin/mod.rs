@@ -26,7 +26,7 @@ pub use crate::job::{ClaimOrder, CompletionPolicy, Delivery, JobState, Schedule}
 pub use crate::procedures::Role;
 pub use crate::procedures::operator::{
     Asked, AskedWorker, AuditRow, Changed, Deleted, Edge, FailedAttempt, GraphJob, GraphStep, GroupRow, HistoryRow,
-    IdPage, JobChange, JobCursor, JobEdges, JobFilter, JobGraph, JobPage, JobProgress, JobRow, Keep, KindRow, NewAudit,
-    QueueOptions, QueueStats, Rate, ResourceInUse, ScheduleRow, Wish, WorkerRow, WorkerWish,
+    IdPage, JobChange, JobCursor, JobEdges, JobFilter, JobGraph, JobLog, JobPage, JobProgress, JobRow, Keep, KindRow,
+    NewAudit, QueueOptions, QueueStats, Rate, ResourceInUse, ScheduleRow, Wish, WorkerRow, WorkerWish,
 };
 pub use crate::time::DurationHistogram;

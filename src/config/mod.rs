@@ -36,7 +36,7 @@ pub use out_of_memory::OutOfMemory;
 pub use queue::QueueConfig;
 pub(crate) use range_checks::{check_range, refused};
 pub use resources::ResourcesConfig;
-pub use worker::{RetryConfig, WorkerConfig};
+pub use worker::{KeepLog, RetryConfig, WorkerConfig};
 
 pub use self::connection_string::ConnectionString;
 pub use crate::login::{AccessToken, TokenSource};

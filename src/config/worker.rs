@@ -12,6 +12,19 @@ use super::range_checks::{check_time_at_most, refused};
 use super::resources::ResourcesConfig;
 use super::settings_table::{Section, Table, check, defaults};
 
+/// Which attempts' logs stay ([`Context::log`](crate::Context::log)).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum KeepLog {
+    /// Those of failed attempts.
+    #[default]
+    Failed,
+    /// Those of all attempts. Jobs that are done have none if their queue deletes them.
+    All,
+    /// None, and nothing is shown while a job runs.
+    None,
+}
+
 /// Section `worker`.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
@@ -157,6 +170,18 @@ pub struct WorkerConfig {
     /// Default: 0. Allowed: 0 to 1 TiB. Key: `worker.recycle_above`.
     pub recycle_above: u64,
 
+    /// Which attempts' logs stay, for `readpast job ID --log` and the page: `failed`, `all` or `none`. Jobs that are done
+    /// have a log only with `all`, and none if their queue deletes them. With `none`, nothing is shown while a job runs,
+    /// either.
+    ///
+    /// Default: `failed`. Allowed: failed, all or none. Key: `worker.keep_log`.
+    pub keep_log: KeepLog,
+
+    /// How much of each attempt's log is kept: its end.
+    ///
+    /// Default: 16 KiB. Allowed: 1 KiB to 64 KiB. Key: `worker.log_bytes`.
+    pub log_bytes: u64,
+
     /// Delays of retries.
     pub retry: RetryConfig,
 
@@ -270,6 +295,12 @@ impl Section for WorkerConfig {
                 0..=DAY_MS,
             ),
             recycle_above: table.rare().bytes("worker.recycle_above", |worker| worker.recycle_above, 0, 0..=1 << 40),
+            keep_log: table.word(
+                "worker.keep_log",
+                |worker| worker.keep_log,
+                &[("failed", KeepLog::Failed), ("all", KeepLog::All), ("none", KeepLog::None)],
+            ),
+            log_bytes: table.rare().bytes("worker.log_bytes", |worker| worker.log_bytes, 16 << 10, 1 << 10..=64 << 10),
             retry: table.part(|worker| &worker.retry),
             resources: table.part(|worker| &worker.resources),
         }

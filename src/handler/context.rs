@@ -1,14 +1,14 @@
 //! The context of a run, through which a handler learns about the run and reports progress.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
 use crate::error::Error;
 use crate::id::{Fence, JobId, WorkerId};
-use crate::job::{Job, JobEnd, Note, NotedRun, Parent, Usage};
+use crate::job::{Job, JobEnd, Note, NotedRun, Parent, RunLog, Usage};
 use crate::time::TEN_YEARS;
 
 use super::cancellations::Cancellations;
@@ -26,6 +26,8 @@ pub struct Context {
     finishing: AtomicBool,
     /// What the handler has reported.
     usage: Mutex<Option<Usage>>,
+    /// Created by the first line.
+    log: OnceLock<Arc<RunLog>>,
     surroundings: Arc<SharedByRuns>,
     /// In a test.
     parents: Vec<Parent>,
@@ -39,8 +41,8 @@ impl Context {
         run: Option<(WorkerId, Instant)>,
         surroundings: Arc<SharedByRuns>,
     ) -> Context {
-        let (finishing, usage) = (AtomicBool::new(false), Mutex::new(None));
-        Context { job, cancellations, deadline, run, finishing, usage, surroundings, parents: Vec::new() }
+        let (finishing, usage, log) = (AtomicBool::new(false), Mutex::new(None), OnceLock::new());
+        Context { job, cancellations, deadline, run, finishing, usage, log, surroundings, parents: Vec::new() }
     }
 
     /// The running job.
@@ -148,6 +150,41 @@ impl Context {
     /// [`checkpoint`](Self::checkpoint), and the two are written together.
     pub fn progress(&self, fraction: f32, text: &str) {
         self.note(Note::progress(fraction, text));
+    }
+
+    /// Adds a line to this run's log, for `readpast job ID --log` and the page. Its end is kept, 16 KiB by default
+    /// (`worker.log_bytes`), and which attempts' logs stay is up to `worker.keep_log`. While the job runs, the worker writes
+    /// it at most once a second, together with [`checkpoint`](Self::checkpoint)s. Line ends and tabs stay; other control
+    /// characters are left out.
+    ///
+    /// ```
+    /// use readpast::{BoxError, Context, Job};
+    ///
+    /// fn price(job: &Job, context: &Context) -> Result<(), BoxError> {
+    ///     context.log(format!("pricing {} bytes", job.payload().len()));
+    ///     Ok(())
+    /// }
+    /// # use readpast::NewJob;
+    /// let context = Context::for_test(Job::for_test(NewJob::text("list")));
+    /// price(context.job(), &context).unwrap();
+    /// assert_eq!(context.logged(), "pricing 4 bytes\n");
+    /// ```
+    pub fn log(&self, line: impl AsRef<str>) {
+        self.log_output(line.as_ref().as_bytes());
+        self.log_output(b"\n");
+    }
+
+    /// Adds bytes to this run's log as a program wrote them: like [`log`](Self::log), but without a line end, and with
+    /// whatever is no UTF-8 as U+FFFD and without escape sequences of terminals. A character may come in two calls.
+    pub fn log_output(&self, written: &[u8]) {
+        let limit = self.surroundings.log_bytes;
+        if limit == 0 || written.is_empty() || self.job.fence() == Fence::NONE {
+            return;
+        }
+        let log = self.log.get_or_init(|| Arc::new(RunLog::new(limit)));
+        if log.add(written) {
+            self.note(Note::log(log, false));
+        }
     }
 
     /// Reports what this run has used, instead of what the worker measures. For a handler whose work happens elsewhere:
@@ -327,9 +364,9 @@ impl Context {
         (schema, queue)
     }
 
-    /// Returns the job after its run, and what the handler has reported.
-    pub(crate) fn into_job(self) -> (Job, Option<Usage>) {
-        (self.job, self.usage.into_inner())
+    /// Returns the job after its run, and the usage and the log that the handler has reported.
+    pub(crate) fn into_job(self) -> (Job, Option<Usage>, Option<Arc<RunLog>>) {
+        (self.job, self.usage.into_inner(), self.log.into_inner())
     }
 }
 
@@ -346,7 +383,8 @@ impl Context {
     /// ```
     pub fn for_test(job: Job) -> Context {
         let time_limit = job.time_limit();
-        let context = Context::new(job, Arc::default(), None, None, Arc::default());
+        let mut context = Context::new(job, Arc::default(), None, None, Arc::default());
+        context.own_surroundings().log_bytes = 64 << 10;
         match time_limit {
             Some(limit) => context.time_limit(limit),
             None => context,
@@ -356,6 +394,11 @@ impl Context {
     /// The handler's last [`checkpoint`](Self::checkpoint), in a test.
     pub fn noted_checkpoint(&self) -> Option<Vec<u8>> {
         self.surroundings.notes.of(self.noted_run())?.checkpoint
+    }
+
+    /// The last 64 KiB of what the handler has [logged](Self::log), in a test.
+    pub fn logged(&self) -> String {
+        self.log.get().map(|log| log.end().0).unwrap_or_default()
     }
 
     /// Cancels the run, in a test.

@@ -27,6 +27,8 @@ pub(crate) struct SharedByRuns {
     pub(super) stopping_now: Flag,
     pub(super) state: State,
     pub(super) notes: Arc<RunNotes>,
+    /// The most bytes of a run's log; 0: it has none.
+    pub(super) log_bytes: usize,
     /// The names of the schema and the queue.
     pub(super) place: (String, String),
     /// `None` in a test.
@@ -41,12 +43,12 @@ impl SharedByRuns {
         stopping: Flag,
         stopping_now: Flag,
         state: State,
-        notes: Arc<RunNotes>,
+        (notes, log_bytes): (Arc<RunNotes>, usize),
         place: (String, String),
         parents: ParentsOf,
     ) -> SharedByRuns {
         let parents = Some(parents);
-        SharedByRuns { stopping, stopping_now, state, notes, place, parents, runtime: OnceLock::new() }
+        SharedByRuns { stopping, stopping_now, state, notes, log_bytes, place, parents, runtime: OnceLock::new() }
     }
 
     pub(crate) fn is_stopping_now(&self) -> bool {
@@ -69,12 +71,13 @@ impl SharedByRuns {
 
 impl fmt::Debug for SharedByRuns {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let SharedByRuns { stopping, stopping_now, state, notes, place, parents: _, runtime: _ } = self;
+        let SharedByRuns { stopping, stopping_now, state, notes, log_bytes, place, parents: _, runtime: _ } = self;
         f.debug_struct("SharedByRuns")
             .field("stopping", stopping)
             .field("stopping_now", stopping_now)
             .field("state", state)
             .field("notes", notes)
+            .field("log_bytes", log_bytes)
             .field("place", place)
             .finish()
     }

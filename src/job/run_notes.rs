@@ -1,8 +1,8 @@
-//! Checkpoints and progress that running jobs report: a checkpoint for the next attempt, progress for people. The
+//! Checkpoints, progress and logs that running jobs report: a checkpoint for the next attempt, the rest for people. The
 //! latest values are kept here until the worker has written them.
 //!
 //! ```text
-//! Context::checkpoint, Context::progress ──▶ Notes ──(a second later, or before the job's end)──▶ note_progress
+//! Context::checkpoint, progress, log ──▶ Notes ──(a second later, or before the job's end)──▶ note_progress
 //! ```
 
 use std::collections::BTreeMap;
@@ -17,6 +17,7 @@ use crate::id::{Fence, JobId};
 use crate::text::cut_to;
 
 use super::new_job::MAX_TABLE_VALUE_BYTES;
+use super::run_log::RunLog;
 
 /// The longest text of a progress, in UTF-16 units.
 const MAX_TEXT_UNITS: usize = 400;
@@ -27,6 +28,21 @@ pub(crate) struct Note {
     pub(crate) checkpoint: Option<Vec<u8>>,
     pub(crate) fraction: Option<f32>,
     pub(crate) text: Option<String>,
+    pub(crate) log: Option<NotedLog>,
+}
+
+/// The log of a run. Its end is read when it is written.
+#[derive(Debug, Clone)]
+pub(crate) struct NotedLog {
+    pub(crate) log: Arc<RunLog>,
+    /// Whether the run has ended, and the log stays.
+    pub(crate) is_kept: bool,
+}
+
+impl PartialEq for NotedLog {
+    fn eq(&self, other: &NotedLog) -> bool {
+        Arc::ptr_eq(&self.log, &other.log) && self.is_kept == other.is_kept
+    }
 }
 
 impl Note {
@@ -45,11 +61,16 @@ impl Note {
     /// Creates a note of progress. A fraction outside 0 to 1 is clamped, and a longer text is cut.
     pub(crate) fn progress(fraction: f32, text: &str) -> Note {
         let fraction = if fraction.is_nan() { 0.0 } else { fraction.clamp(0.0, 1.0) };
-        Note { fraction: Some(fraction), text: Some(cut_to(text, MAX_TEXT_UNITS).to_owned()), checkpoint: None }
+        Note { fraction: Some(fraction), text: Some(cut_to(text, MAX_TEXT_UNITS).to_owned()), ..Note::default() }
+    }
+
+    /// Creates a note of a log.
+    pub(crate) fn log(log: &Arc<RunLog>, is_kept: bool) -> Note {
+        Note { log: Some(NotedLog { log: log.clone(), is_kept }), ..Note::default() }
     }
 
     fn bytes(&self) -> usize {
-        self.checkpoint.as_ref().map_or(0, Vec::len)
+        self.checkpoint.as_ref().map_or(0, Vec::len) + self.log.as_ref().map_or(0, |noted| noted.log.limit())
     }
 
     fn overtaken_by(self, newer: Note) -> Note {
@@ -57,6 +78,7 @@ impl Note {
             checkpoint: newer.checkpoint.or(self.checkpoint),
             fraction: newer.fraction.or(self.fraction),
             text: newer.text.or(self.text),
+            log: newer.log.or(self.log),
         }
     }
 }
@@ -68,7 +90,7 @@ pub(crate) type NotedRun = (JobId, Fence);
 #[derive(Debug, Default)]
 pub(crate) struct RunNotes {
     unwritten: Mutex<BTreeMap<JobId, (Fence, Note)>>,
-    /// The size of the checkpoints in memory, including those that are being written.
+    /// The size of the checkpoints and logs in memory, including those that are being written.
     bytes: Arc<AtomicUsize>,
     /// Whether a job has ever reported a note.
     used: AtomicBool,
@@ -221,7 +243,7 @@ mod tests {
         drop(taken);
         assert_eq!(notes.bytes.load(Ordering::Acquire), 1);
         let text = Some("a quarter".to_owned());
-        let expected = Note { checkpoint: Some(vec![2]), fraction: Some(0.25), text };
+        let expected = Note { checkpoint: Some(vec![2]), fraction: Some(0.25), text, log: None };
         assert_eq!(notes.of(run), Some(expected));
     }
 

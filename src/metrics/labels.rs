@@ -33,7 +33,7 @@ pub(crate) const LIMITS: [&str; 8] = ["idle", "claim", "busy", "finish", "queue_
 
 /// The values of `procedure`: the procedures of the schema, `install` and `uninstall` for the scripts, and `connect`
 /// for opening a connection.
-pub(crate) const PROCEDURES: [&str; 71] = [
+pub(crate) const PROCEDURES: [&str; 72] = [
     "connect",
     "install",
     "uninstall",
@@ -96,6 +96,7 @@ pub(crate) const PROCEDURES: [&str; 71] = [
     "run_schedule_now",
     "list_schedules",
     "peek_attempts",
+    "job_logs",
     "list_errors",
     "create_batch",
     "seal_batch",

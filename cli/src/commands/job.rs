@@ -1,18 +1,22 @@
-//! `readpast job`: everything about one job.
+//! `readpast job`: everything about one job, or only its log.
 
 use anyhow::Result;
 use clap::Args;
-use readpast::admin::{Edge, FailedAttempt, JobEdges, JobProgress, JobRow};
+use readpast::admin::{Edge, FailedAttempt, JobEdges, JobLog, JobProgress, JobRow};
 use readpast::{JobId, Queue};
 use serde_json::{Value, json};
 
+use super::job_log;
 use crate::connection::Common;
 use crate::exit::{Exit, failure};
 use crate::output::Output;
 use crate::payload_text::{Form, shown};
 use crate::texts;
 
-/// Show one job: settings, payload, output, failed attempts and progress.
+/// Show one job: settings, payload, output, failed attempts, logs and progress.
+///
+/// A worker reports the log of a running job about once a second. With --json, --log and --follow print one JSON object per
+/// piece of the log, with its attempt.
 ///
 /// Role: operator or monitor.
 #[derive(Debug, Args)]
@@ -21,10 +25,19 @@ pub struct Job {
     /// Format of payload and output
     #[arg(long, default_value = "auto")]
     form: Form,
+    /// Print only the log of the newest attempt
+    #[arg(long)]
+    log: bool,
+    /// Print the log, and what is added to it, until the job has ended
+    #[arg(long, short, conflicts_with = "log")]
+    follow: bool,
 }
 
 /// The most edges of each side.
 const EDGES: usize = 1_000;
+
+/// The most attempts whose logs are shown.
+const LOGS: usize = 20;
 
 /// Characters of an error in the list of attempts.
 const ERROR: usize = 200;
@@ -32,14 +45,18 @@ const ERROR: usize = 200;
 impl Job {
     pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
         let queue = queue_of(common, JobId(self.id)).await?;
+        if self.log || self.follow {
+            return job_log::print(&queue, JobId(self.id), self.follow, output).await;
+        }
         let Some(row) = queue.admin().job(JobId(self.id), None).await? else {
             return Err(failure(Exit::NotFound, format!("job {} is gone, or locked at the moment", self.id)));
         };
         let attempts = queue.admin().attempts(row.job_id).await?;
         let progress = queue.admin().progress_of(&[row.job_id]).await?.pop();
         let edges = queue.admin().edges(row.job_id, EDGES).await?;
+        let logs = queue.admin().logs(row.job_id, LOGS).await?;
         if output.is_json() {
-            output.json(&as_json(&queue, &row, &attempts, &edges, progress.as_ref())?)?;
+            output.json(&as_json(&queue, &row, &attempts, &edges, progress.as_ref(), &logs)?)?;
             return Ok(Exit::Ok);
         }
         output.fields(&fields(&queue, &row, progress.as_ref()))?;
@@ -66,6 +83,10 @@ impl Job {
                 output.line(&format!("\nerror of attempt {attempt}\n{error}"))?;
             }
         }
+        for log in logs.iter().rev() {
+            let (attempt, cut) = (log.attempt, if log.length > log.text.len() as u64 { "…" } else { "" });
+            output.line(&format!("\nlog of attempt {attempt}\n{cut}{}", log.text.trim_end()))?;
+        }
         Ok(Exit::Ok)
     }
 }
@@ -85,12 +106,14 @@ fn as_json(
     attempts: &[FailedAttempt],
     edges: &JobEdges,
     progress: Option<&JobProgress>,
+    logs: &[JobLog],
 ) -> Result<Value> {
     let mut job = serde_json::to_value(row)?;
     job["queue"] = json!(queue.name());
     job["failed_attempts"] = serde_json::to_value(attempts)?;
     job["edges"] = serde_json::to_value(edges)?;
     job["progress"] = serde_json::to_value(progress)?;
+    job["logs"] = serde_json::to_value(logs)?;
     Ok(job)
 }
 

@@ -13,6 +13,7 @@ mod enqueue;
 mod hash_password;
 mod health;
 mod job;
+mod job_log;
 mod jobs;
 mod queue;
 mod queues;

@@ -30,6 +30,8 @@ pub(in crate::worker) struct Ran {
     pub(in crate::worker) by_handler: bool,
     /// Whether other jobs, of its group or behind it in a graph, may be waiting for it to finish.
     pub(in crate::worker) frees_turn: bool,
+    /// Whether its log stays, and is noted.
+    pub(in crate::worker) keeps_log: bool,
     /// The run that the job belongs to, if later results must not be confirmed before this one.
     pub(in crate::worker) run: Option<Arc<GroupRun>>,
     pub(in crate::worker) held: HeldJob,
@@ -196,7 +198,7 @@ impl Confirmations {
         self.count_lost(lost);
     }
 
-    /// Writes the checkpoints and progress of these runs, because their jobs will run again and need them. Takes no
+    /// Writes the checkpoints, progress and logs of these runs, because their jobs will run again and need them. Takes no
     /// longer than one call may take, because other results wait behind it. The notes writer writes the rest, perhaps
     /// too late.
     pub(crate) async fn write_notes(&self, session: &mut Session, registration: &Registration, runs: Vec<NotedRun>) {
@@ -272,10 +274,10 @@ impl Confirmations {
     }
 }
 
-/// Returns the runs of those jobs in the list that will run again.
-pub(crate) fn runs_to_repeat(jobs: &[Ran]) -> Vec<NotedRun> {
-    let run_again = jobs.iter().filter(|job| !matches!(job.finish.outcome, Outcome::Done { .. }));
-    run_again.map(|job| (job.finish.job_id, job.finish.fence)).collect()
+/// Returns the runs of those jobs in the list that will run again, or whose log stays.
+pub(crate) fn runs_to_note(jobs: &[Ran]) -> Vec<NotedRun> {
+    let noted = jobs.iter().filter(|job| job.keeps_log || !matches!(job.finish.outcome, Outcome::Done { .. }));
+    noted.map(|job| (job.finish.job_id, job.finish.fence)).collect()
 }
 
 /// Sets the outcomes of jobs that their handlers have finished. They were sent as failed, so the jobs that SQL Server

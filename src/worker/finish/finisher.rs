@@ -28,7 +28,7 @@ use crate::procedures::worker::{FINISH, FINISH_WITH, FinishResult};
 use crate::worker::lease::{HeldJob, Registration};
 use crate::worker::state::{CallSize, Phase, WorkerState};
 
-use super::confirmations::{Confirmations, Ran, runs_to_repeat, settle_by_handler};
+use super::confirmations::{Confirmations, Ran, runs_to_note, settle_by_handler};
 use super::filling::Filling;
 use super::large_outputs::{LargeOutput, LargeOutputSender, LargeOutputs};
 use super::locked_rows::{LOCK_WAIT_MS, LockedRows, LockedRowsSender};
@@ -230,7 +230,7 @@ impl Finisher {
         let mut run_again: Vec<Ran> = ran.extract_if(.., |job| job.must_run_again()).collect();
         let large: Vec<Ran> = ran.extract_if(.., |job| job.finish.is_large()).collect();
         let mut by_handlers: Vec<Ran> = ran.extract_if(.., |job| job.by_handler).collect();
-        self.confirmations.write_notes(session, &registration, runs_to_repeat(&ran)).await;
+        self.confirmations.write_notes(session, &registration, runs_to_note(&ran)).await;
         run_again.extend(self.finish(session, limit, &registration, ran).await);
         run_again.extend(by_handlers.extract_if(.., |job| job.must_run_again()));
         self.settle_those_of_handlers(session, limit, &registration, by_handlers).await;
@@ -377,7 +377,7 @@ impl Finisher {
             return;
         }
         let wait = LOCKED_AFTER.min(session.command_timeout());
-        let runs = runs_to_repeat(&jobs);
+        let runs = runs_to_note(&jobs);
         let writing = self.confirmations.try_to_write_notes(session, registration, &runs);
         if !matches!(tokio::time::timeout(wait, writing).await, Ok(Ok(()))) {
             tracing::debug!(jobs = jobs.len(), "jobs that their handlers finished wait: one of them may be locked");

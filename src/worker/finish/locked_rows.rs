@@ -29,7 +29,7 @@ use crate::time::Pauses;
 use crate::worker::lease::Registration;
 use crate::worker::state::WorkerState;
 
-use super::confirmations::{Confirmations, Ran, runs_to_repeat, settle_by_handler};
+use super::confirmations::{Confirmations, Ran, runs_to_note, settle_by_handler};
 use super::finish_tries::FinishTries;
 use super::large_outputs::{LargeOutput, LargeOutputSender};
 
@@ -206,7 +206,7 @@ impl LockedRows {
     ) -> Result<Vec<(JobId, FinishResult)>, Error> {
         // (A call on a dead connection is ended by the command timeout.)
         session.limit_lock_waits(FINISH, LOCK_WAIT_MS).await?;
-        self.confirmations.try_to_write_notes(session, registration, &runs_to_repeat(jobs)).await?;
+        self.confirmations.try_to_write_notes(session, registration, &runs_to_note(jobs)).await?;
         let (worker_id, completion) = (registration.worker_id, registration.settings.completion);
         session.finish(&self.state.queue, worker_id, completion, jobs.iter().map(|job| &job.finish)).await
     }

@@ -15,7 +15,7 @@ use super::job_starter::JobStarter;
 use super::kind_limits::KindLimits;
 use super::overdue::Overdue;
 use super::worker_turns::MemberId;
-use crate::config::WorkerConfig;
+use crate::config::{KeepLog, WorkerConfig};
 use crate::error::Error;
 use crate::handler::{ForOtherWorkers, JobError, failure};
 use crate::id::{Fence, JobId};
@@ -58,7 +58,8 @@ impl Executor {
         let resources = Arc::new(resources);
         resources.measure(); // before the first claim
         let states_nothing = handlers.state_nothing() && state.learned.is_none();
-        let (notes, place, parents) = (state.notes.clone(), state.place(), state.parents_of());
+        let log_bytes = if config.keep_log == KeepLog::None { 0 } else { config.log_bytes as usize };
+        let (notes, place, parents) = ((state.notes.clone(), log_bytes), state.place(), state.parents_of());
         let surroundings = state.stop.surroundings(handlers.shared_state(), notes, place, parents);
         let surroundings = DroppedElsewhere::new(Arc::new(surroundings));
         let starter = Arc::new(JobStarter {
@@ -159,6 +160,7 @@ impl Executor {
                     enqueued_at: Instant::now(),
                     by_handler: false,
                     frees_turn: false,
+                    keeps_log: false,
                     run: None,
                     held,
                 })

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
 
+use crate::config::KeepLog;
 use crate::handler::{Context, ForOtherWorkers, RunResult, SharedByRuns};
-use crate::job::{Job, MEMORY, Needs, Outcome, Usage};
+use crate::job::{CompletionPolicy, Job, MEMORY, Needs, Note, Outcome, Usage};
 use crate::metrics::KindMetrics;
 use crate::procedures::worker::Finish;
 use crate::time::BootClock;
@@ -253,7 +254,7 @@ impl JobStarter {
         drop(permit);
         drop(grant);
         let by_handler = context.was_finishing();
-        let (mut job, reported) = context.into_job();
+        let (mut job, reported, log) = context.into_job();
         hooks.end(&job, &outcome, run);
 
         if panicked {
@@ -272,6 +273,10 @@ impl JobStarter {
         let kind = job.kind.take();
         let (job_id, fence, attempt) = (job.id(), job.fence(), job.attempt());
         let finish = Finish { job_id, fence, attempt, kind, outcome, run, usage };
+        let log = log.filter(|_| self.keeps_log(&finish.outcome, held.registration().settings.completion));
+        if let Some(log) = &log {
+            self.state.notes.note((job_id, fence), Note::log(log, true));
+        }
         let enqueued_at = claimed_at.checked_sub(job.age()).unwrap_or(claimed_at);
         if !matches!(finish.outcome, Outcome::Done { .. } | Outcome::ByHandler | Outcome::Snooze { .. }) {
             held.registration().failed(finish.job_id, finish.fence);
@@ -297,13 +302,35 @@ impl JobStarter {
         // A job that has waited is mostly waited for itself.
         let frees_turn = (has_turn || has_waited) && next.is_none();
         let run = behind.as_ref().map(|behind| behind.run.clone());
-        self.finisher.send(Ended::Ran(Ran { finish, has_run: true, enqueued_at, by_handler, frees_turn, run, held }));
+        self.finisher.send(Ended::Ran(Ran {
+            finish,
+            has_run: true,
+            enqueued_at,
+            by_handler,
+            frees_turn,
+            keeps_log: log.is_some(),
+            run,
+            held,
+        }));
         match next {
             // Behind the other jobs that wait for a thread.
             Some((job, held)) => self.wait_for_thread(Claimed::new(job, held, claimed_at, behind)),
             None => behind.into_iter().for_each(|behind| self.give_back_run(*behind)),
         }
         ended_at
+    }
+
+    /// Whether the log of an attempt with this outcome stays.
+    fn keeps_log(&self, outcome: &Outcome, completion: CompletionPolicy) -> bool {
+        match outcome {
+            // Its row may be finished already, and only the holder of a job writes its log.
+            Outcome::ByHandler => false,
+            Outcome::Done { .. } => {
+                self.state.config.keep_log == KeepLog::All && completion != CompletionPolicy::Delete
+            }
+            Outcome::Snooze { .. } => self.state.config.keep_log == KeepLog::All,
+            _ => true,
+        }
     }
 
     pub(super) fn wait_for_thread(&self, claimed: Claimed) {
@@ -385,7 +412,7 @@ impl JobStarter {
         let (run, usage) = (Duration::ZERO, Usage::default());
         let finish = Finish { job_id, fence, attempt, kind, outcome, run, usage };
         let (has_run, by_handler, enqueued_at) = (false, false, claimed_at);
-        let ran = Ran { finish, has_run, enqueued_at, by_handler, frees_turn, run: group_run, held };
+        let ran = Ran { finish, has_run, enqueued_at, by_handler, frees_turn, keeps_log: false, run: group_run, held };
         self.finisher.send(Ended::Ran(ran));
         behind.into_iter().for_each(|behind| self.give_back_run(*behind));
     }

@@ -124,7 +124,7 @@ impl StopHandle {
     pub(crate) fn surroundings(
         &self,
         state: State,
-        notes: Arc<RunNotes>,
+        notes: (Arc<RunNotes>, usize),
         place: (String, String),
         parents: ParentsOf,
     ) -> SharedByRuns {

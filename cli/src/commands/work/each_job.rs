@@ -29,17 +29,22 @@ pub fn run(runner: &Runner, outcomes: &ExitOutcomes, job: &Job, context: &Contex
     let payload = if prepared.reads_payload { program::payload(job)? } else { Cow::Borrowed([].as_slice()) };
 
     let (mut input, mut output, mut errors) = (Input::all(&payload), Vec::new(), ErrorTail::default());
-    let mut ending = Ending::new(*grace);
+    let (mut ending, mut logged) = (Ending::new(*grace), LoggedOutput::default());
     while ending.goes_on(&process) {
         let at_most = ending.look(&mut process, context);
         process.exchange(&mut input, &mut output, &mut errors, at_most)?;
+        logged.add(&output, context);
+        errors.log(context);
         if output.len() > *max_output {
             ending.begin(&mut process, Why::OutputTooLong);
             output.clear(); // nobody wants it, and it goes on coming
+            logged = LoggedOutput::default();
         }
     }
     let (status, usage) = process.end(&mut output, &mut errors)?;
     context.report_usage(usage);
+    logged.add(&output, context);
+    errors.log(context);
     if output.len() > *max_output || ending.why() == Some(Why::OutputTooLong) {
         return Err(JobError::dead(format!("its standard output is larger than {max_output} bytes")).into());
     }
@@ -52,6 +57,24 @@ pub fn run(runner: &Runner, outcomes: &ExitOutcomes, job: &Job, context: &Contex
         return Err(JobError::out_of_memory(errors.after(&what)).into());
     }
     judge(status, process.in_words(status), outcomes, output, &errors, context)
+}
+
+/// How much of the standard output is in the job's log. Output that is no text, such as an image, is left out.
+#[derive(Default)]
+struct LoggedOutput {
+    bytes: usize,
+    is_no_text: bool,
+}
+
+impl LoggedOutput {
+    fn add(&mut self, output: &[u8], context: &Context) {
+        let new = &output[self.bytes..];
+        self.bytes = output.len();
+        self.is_no_text |= new.contains(&0);
+        if !self.is_no_text {
+            context.log_output(new);
+        }
+    }
 }
 
 fn judge(

@@ -1,5 +1,7 @@
 //! The end of a program's standard error, for the job's error.
 
+use readpast::Context;
+
 use super::telling_line::telling_line;
 use crate::texts::first_line;
 
@@ -17,10 +19,16 @@ pub struct ErrorTail {
     bytes: Vec<u8>,
     /// Whether earlier bytes were dropped.
     cut: bool,
+    /// The last bytes that nobody has taken for the job's log.
+    unlogged: Vec<u8>,
 }
 
 impl ErrorTail {
     pub fn push(&mut self, bytes: &[u8]) {
+        self.unlogged.extend_from_slice(bytes);
+        if self.unlogged.len() > 2 * KEPT {
+            self.unlogged.drain(..self.unlogged.len() - KEPT);
+        }
         self.bytes.extend_from_slice(bytes);
         // Keeps twice as many bytes as needed, so that not every push moves all of them.
         if self.bytes.len() > 2 * KEPT {
@@ -31,7 +39,14 @@ impl ErrorTail {
 
     pub fn clear(&mut self) {
         self.bytes.clear();
+        self.unlogged.clear();
         self.cut = false;
+    }
+
+    /// Adds what has come to the job's log.
+    pub fn log(&mut self, context: &Context) {
+        context.log_output(&self.unlogged);
+        self.unlogged.clear();
     }
 
     /// Composes the job's error: `what` happened, the line with the reason, and as much of the end of the stream as

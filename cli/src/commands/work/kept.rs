@@ -280,6 +280,7 @@ impl Talk {
         loop {
             let at_most = meter.until_look(ending.look(&mut self.process, context));
             self.process.exchange(&mut input, &mut self.output, &mut self.errors, at_most)?;
+            self.errors.log(context);
             meter.look();
             // A reply at the last moment counts, unless it was too late already.
             if ending.why().is_none() {
@@ -328,6 +329,7 @@ impl Talk {
             return Ok(JobError::retry(self.errors.after("the program closed its standard output")).into());
         }
         let (status, _) = self.process.end(&mut self.output, &mut self.errors)?;
+        self.errors.log(context);
         if let Some(what) = self.process.out_of_memory() {
             return Ok(JobError::out_of_memory(self.errors.after(&what)).into());
         }

@@ -64,7 +64,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use clap::Args;
+use clap::{Args, ValueEnum};
+use readpast::config::KeepLog;
 use readpast::crates::rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
 use readpast::{
     BoxError, Config, Context, Error, Handlers, Job, KindOptions, Needs, OutOfMemory, Outcome, Queue, StopHandle,
@@ -162,6 +163,9 @@ pub struct Work {
     placement: Placement,
     #[command(flatten)]
     recycling: Recycling,
+    /// Which attempts' logs to keep: the end of standard error and output, 16 KiB
+    #[arg(long, value_name = "WHICH", value_enum)]
+    keep_log: Option<KeptLogs>,
     /// Exit when the queue is empty; also waits for scheduled jobs, and while the queue is paused
     #[arg(long)]
     drain: bool,
@@ -174,6 +178,24 @@ pub struct Work {
     /// Serve Prometheus metrics on this address, such as 127.0.0.1:9464
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<String>,
+}
+
+/// Which attempts' logs stay. (Setting: worker.keep_log)
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum KeptLogs {
+    Failed,
+    All,
+    None,
+}
+
+impl From<KeptLogs> for KeepLog {
+    fn from(kept: KeptLogs) -> KeepLog {
+        match kept {
+            KeptLogs::Failed => KeepLog::Failed,
+            KeptLogs::All => KeepLog::All,
+            KeptLogs::None => KeepLog::None,
+        }
+    }
 }
 
 /// The library's limit of an output.
@@ -266,6 +288,9 @@ impl Work {
     fn config(&self, common: &Common) -> Result<Config> {
         let mut config = common.config()?;
         config.queue.name.clone_from(&self.queue);
+        if let Some(kept) = self.keep_log {
+            config.worker.keep_log = kept.into();
+        }
         if let Some(threads) = self.threads.or(self.placement.cpus()) {
             config.worker.threads = threads;
         }
