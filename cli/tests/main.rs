@@ -11,6 +11,8 @@ mod entra;
 mod errors;
 mod health;
 mod hostile_text;
+#[cfg(unix)]
+mod job_logs;
 mod jobs;
 mod json;
 mod queues;
@@ -46,6 +48,8 @@ mod work_recycling;
 mod work_usage;
 #[cfg(unix)]
 mod worker_process;
+#[cfg(unix)]
+mod worker_wishes;
 mod workers;
 
 // On Windows a terminal cannot be asked whether it is as before, and nobody sends signals.

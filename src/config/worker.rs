@@ -174,12 +174,12 @@ pub struct WorkerConfig {
     /// have a log only with `all`, and none if their queue deletes them. With `none`, nothing is shown while a job runs,
     /// either.
     ///
-    /// Default: `failed`. Allowed: failed, all or none. Key: `worker.keep_log`.
+    /// Default: `failed`. Allowed: `failed` or `all` or `none`. Key: `worker.keep_log`.
     pub keep_log: KeepLog,
 
     /// How much of each attempt's log is kept: its end.
     ///
-    /// Default: 16 KiB. Allowed: 1 KiB to 64 KiB. Key: `worker.log_bytes`.
+    /// Default: 16384 bytes. Allowed: 1024 to 65536 bytes. Key: `worker.log_bytes`.
     pub log_bytes: u64,
 
     /// Delays of retries.
