@@ -55,7 +55,12 @@ async fn the_lines_of_every_day_run() {
     let summary = Worker::builder(&queue, handlers).start().await.unwrap().drain().await.unwrap();
     assert_eq!(summary.stats.dead, 2);
 
+    let mut config = fixture.config("work").worker;
+    config.name = "render-3".to_owned();
+    let work = fixture.queue("work").await;
+    let steered = Worker::builder(&work, Handlers::any(|_, _| Ok(()))).config(&config).start().await.unwrap();
     run(&mut fixture.command_of("sh", &["-euc", &lines("docs/operate.md").concat()])).ok();
+    assert!(steered.run().await.unwrap().ended_in_order, "it was asked to stop");
     let stats = queue.admin().stats(None).await.unwrap();
     assert_eq!((stats.ready, stats.dead, stats.paused), (1, 1, false));
 }
