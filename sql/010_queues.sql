@@ -11,7 +11,8 @@ IF OBJECT_ID(N'[$(schema)].[queues]', N'U') IS NULL
         max_attempts int           NOT NULL,
         keep_done_s  int           NULL,  -- how long done jobs (annotate, archive) are kept; NULL: for ever
         keep_dead_s  int           NULL,  -- how long dead jobs are kept; NULL: for ever
-        paused       bit           NOT NULL CONSTRAINT queues_paused DEFAULT 0,
+        -- 0: not paused; 1: pause, 2: pause_all, 4: the database is a copy (check_home), or a sum of these
+        paused       tinyint       NOT NULL CONSTRAINT queues_paused DEFAULT 0,
         created_at   datetime2(3)  NOT NULL CONSTRAINT queues_created_at DEFAULT SYSUTCDATETIME(),
         -- the schema and name of a procedure, each up to 128 characters in brackets with ] doubled; NULL: none
         sink         nvarchar(517) NULL,

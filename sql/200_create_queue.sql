@@ -206,6 +206,12 @@ IF @delivery = 'at_most_once' AND EXISTS (SELECT 1 FROM [$(schema)].[queues] WIT
         N'the dead_queue of another queue cannot have delivery at_most_once, because its claims delete the jobs', 1;
 COMMIT TRANSACTION;
 
+-- As other queues; after the commit, so that pause_all finds the queue, or this finds the hold.
+IF @created = 1 AND EXISTS (SELECT 1 FROM [$(schema)].[holds] WITH (NOLOCK))
+    UPDATE [$(schema)].[queues] WITH (ROWLOCK)
+    SET paused = (SELECT ISNULL(SUM(CAST(h.hold AS int)), 0) FROM [$(schema)].[holds] AS h)
+    WHERE queue_id = @queue_id;
+
 -- Resets the marks after a change of the order. Jobs below a lifo queue's gaps are ready, and claims of the other
 -- orders must not start above them. Observations of claims and sweeps under the old order no longer count. If the marks
 -- are not reset (in a caller's transaction), the next sweep finds such jobs.

@@ -55,6 +55,9 @@ DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @is_lifo bit, @deli
     @below_from bigint, @mark_highest bigint, @mark_lowered bigint, @from_id bigint, @end_id bigint, @part tinyint,
     @claimed int, @is_over bit, @late bit = 0, @begun int = @@TRANCOUNT;
 
+-- The first call of a connection.
+IF SESSION_CONTEXT(N'$(schema).home') IS NULL
+    EXEC [$(schema)].[check_home];
 SET @expired = NULL;
 SELECT @queue_id = queue_id, @is_lifo = CASE claim_order WHEN 'lifo' THEN 1 ELSE 0 END, @delivery = delivery,
        @max_attempts = max_attempts, @paused = paused, @group_limit = group_limit, @halts = halt_groups, @age_after_ms = age_after_ms, @is_fair = fair,

@@ -1,7 +1,8 @@
 -- Registers a worker for a queue and starts its lease. A repeated call with the same id renews the lease. With
 -- @take_over = 1, other workers of the queue with this name and login are marked lost, and their jobs are returned at
 -- once. This is for a process that is the only one of its name. (The login must match, because any worker can choose
--- the name.) Result: completion, delivery, max_attempts, paused, taken_over (returned jobs of lost workers, ready or
+-- the name.) Result: completion, delivery, max_attempts, paused, holds (of the schema: 1 pause_all, 2 a copy, 3 both),
+-- taken_over (returned jobs of lost workers, ready or
 -- dead), has_sink, workers_lost (workers marked lost: those of this name and those with an expired lease), jobs_dead
 -- (the dead jobs among taken_over), and the wishes for the worker as heartbeat returns them. A new registration has the
 -- wishes for its name (worker_wish); that of a process that was registered before keeps the wishes of then (@replaces).
@@ -22,6 +23,9 @@ DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @jobs_ready int = 0
     @namesakes int = 0, @run_out int = 0,
     @login nvarchar(128) = ISNULL(ORIGINAL_LOGIN(), USER_NAME());  -- in Azure SQL Database ORIGINAL_LOGIN is NULL
 
+-- The first call of a connection.
+IF SESSION_CONTEXT(N'$(schema).home') IS NULL
+    EXEC [$(schema)].[check_home];
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
@@ -91,7 +95,7 @@ BEGIN
     WHERE worker_id = @worker_id AND lost_at IS NULL;
 END;
 
-SELECT completion, delivery, max_attempts, paused, @jobs_ready + @jobs_dead AS taken_over,
+SELECT completion, delivery, max_attempts, CAST(paused AS bit) AS paused, paused / 2 AS holds, @jobs_ready + @jobs_dead AS taken_over,
        CAST(CASE WHEN sink IS NULL THEN 0 ELSE 1 END AS bit) AS has_sink,
        @namesakes + @run_out AS workers_lost, @jobs_dead AS jobs_dead, w.quiet, w.stops, w.threads,
        CASE WHEN w.debug_until > SYSUTCDATETIME() THEN 1 ELSE 0 END AS debugs

@@ -112,7 +112,7 @@ SELECT CAST(CASE WHEN d.worker_id = @worker_id AND d.until >= @now THEN 1 ELSE 0
            AS min_compatible,
        @quiet AS quiet, @stops AS stops, @threads AS threads,
        CASE WHEN @debug_until > @now THEN 1 ELSE 0 END AS debugs,
-       s.ready, s.scheduled, s.claimed, s.dead, s.workers, ISNULL(q.paused, 0) AS paused,
+       s.ready, s.scheduled, s.claimed, s.dead, s.workers, CAST(ISNULL(q.paused, 0) AS bit) AS paused,
        DATEDIFF_BIG(MILLISECOND, s.oldest_due_at, s.sampled_at) AS oldest_ready_ms,
        DATEDIFF_BIG(MILLISECOND, s.sampled_at, SYSUTCDATETIME()) AS sample_age_ms, s.cancelled, s.waiting,
        s.open_batches

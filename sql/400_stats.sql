@@ -1,7 +1,8 @@
 -- Counts the jobs of one queue or, with NULL, of every queue. Reads by NOLOCK, so it neither blocks nor is blocked, and
 -- the numbers are not from one moment. Reads every entry of the small indexes once or, with @most, at most that many
 -- entries of each, which is cheap at any depth. A count of @most is then a minimum, and the oldest ready job is the
--- oldest of the counted jobs. Result: queue, claim_order, completion, delivery, max_attempts, paused, ready, scheduled,
+-- oldest of the counted jobs. Result: queue, claim_order, completion, delivery, max_attempts, paused,
+-- held (what holds all queues: schema, copy; see list_holds), ready, scheduled,
 -- claimed, done, dead, archived, workers, oldest_ready_ms (NULL: none ready; in a fair queue, of the jobs that wait, too), keep_done_s, keep_dead_s (NULL: for
 -- ever), sink, cancelled, waiting, group_limit, retry_passes, max_running, rate_jobs, rate_ms, dead_queue,
 -- max_depth, halt_groups, age_after_ms, fair.
@@ -19,7 +20,8 @@ IF @most < 1
     EXEC [$(schema)].[refuse] N'most', @most, N'1 or more';
 SET @most = ISNULL(@most, 9223372036854775807);
 
-SELECT q.name AS queue, q.claim_order, q.completion, q.delivery, q.max_attempts, q.paused, r.ready,
+SELECT q.name AS queue, q.claim_order, q.completion, q.delivery, q.max_attempts, CAST(q.paused AS bit) AS paused,
+       CASE WHEN q.paused >= 4 THEN 'copy' WHEN q.paused >= 2 THEN 'schema' END AS held, r.ready,
        (SELECT COUNT_BIG(*)
         FROM (SELECT TOP (@most) j.job_id FROM [$(schema)].[jobs] AS j WITH (NOLOCK, INDEX (jobs_scheduled))
               WHERE j.queue_id = q.queue_id AND j.state = 1) AS c) AS scheduled,

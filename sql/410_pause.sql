@@ -9,7 +9,7 @@ IF @@TRANCOUNT > 0
     THROW 58003, N'pause would block the queue inside a transaction; COMMIT or ROLLBACK it first', 1;
 
 UPDATE q
-SET paused = 1
+SET paused = paused + 1 - paused % 2
 FROM [$(schema)].[queues] AS q WITH (ROWLOCK, FORCESEEK, INDEX (queues_name))
 WHERE q.name = @queue;
 IF @@ROWCOUNT = 0

@@ -8,7 +8,7 @@ IF @@TRANCOUNT > 0
     THROW 58003, N'resume would block the queue inside a transaction; COMMIT or ROLLBACK it first', 1;
 
 UPDATE q
-SET paused = 0
+SET paused = paused - paused % 2  -- but not pause_all
 FROM [$(schema)].[queues] AS q WITH (ROWLOCK, FORCESEEK, INDEX (queues_name))
 WHERE q.name = @queue;
 IF @@ROWCOUNT = 0

@@ -1,8 +1,8 @@
 -- Returns what a client must know before it starts. A client of version v works if min_compatible <= v <= version.
 -- Result: version, min_compatible, database_name, read_only, read_committed_snapshot (NULL if invisible to the login),
 -- wrong_set_options (empty if all is well), queue_exists (NULL without @queue), roles (whose procedures the login may
--- run, separated by spaces), server_version, compatibility_level (at least 130; NULL if invisible). Later versions add
--- columns at the end.
+-- run, separated by spaces), server_version, compatibility_level (at least 130; NULL if invisible), held (what holds all
+-- queues: schema, copy; see list_holds). Later versions add columns at the end.
 CREATE OR ALTER PROCEDURE [$(schema)].[schema_info]
     @queue nvarchar(129) = NULL
 AS
@@ -36,7 +36,9 @@ SELECT @version AS version, @min_compatible AS min_compatible, DB_NAME() AS data
               CASE WHEN HAS_PERMS_BY_NAME(N'[$(schema)].[backlog]', N'OBJECT', N'EXECUTE') = 1 THEN N'autoscaler ' END)
            AS roles,
        CAST(SERVERPROPERTY(N'ProductVersion') AS nvarchar(128)) AS server_version,
-       CAST(d.compatibility_level AS int) AS compatibility_level
+       CAST(d.compatibility_level AS int) AS compatibility_level,
+       (SELECT CASE MAX(h.hold) WHEN 4 THEN 'copy' WHEN 2 THEN 'schema' END
+        FROM [$(schema)].[holds] AS h WITH (NOLOCK)) AS held
 -- By name: in Azure SQL Database the ids in sys.databases differ from DB_ID. The outer join returns a row even if the
 -- login does not see the database.
 FROM (SELECT DB_NAME() AS name) AS here

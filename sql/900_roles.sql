@@ -86,6 +86,7 @@ GRANT EXECUTE ON OBJECT::[$(schema)].[enqueue_batch] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[delete_queue] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[stats] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[list_workers] TO [$(schema)_operator];
+GRANT EXECUTE ON OBJECT::[$(schema)].[list_holds] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[list_errors] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[begin_audit] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[end_audit] TO [$(schema)_operator];
@@ -98,6 +99,9 @@ GRANT EXECUTE ON OBJECT::[$(schema)].[sample] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[unfinished] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[pause] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[resume] TO [$(schema)_operator];
+GRANT EXECUTE ON OBJECT::[$(schema)].[pause_all] TO [$(schema)_operator];
+GRANT EXECUTE ON OBJECT::[$(schema)].[resume_all] TO [$(schema)_operator];
+GRANT EXECUTE ON OBJECT::[$(schema)].[confirm_copy] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[requeue] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[cancel] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[promote_now] TO [$(schema)_operator];
@@ -139,6 +143,7 @@ GO
 -- Sees everything and changes nothing.
 GRANT EXECUTE ON OBJECT::[$(schema)].[stats] TO [$(schema)_monitor];
 GRANT EXECUTE ON OBJECT::[$(schema)].[list_workers] TO [$(schema)_monitor];
+GRANT EXECUTE ON OBJECT::[$(schema)].[list_holds] TO [$(schema)_monitor];
 GRANT EXECUTE ON OBJECT::[$(schema)].[list_errors] TO [$(schema)_monitor];
 GRANT EXECUTE ON OBJECT::[$(schema)].[list_audit] TO [$(schema)_monitor];
 GRANT EXECUTE ON OBJECT::[$(schema)].[list_history] TO [$(schema)_monitor];

@@ -29,7 +29,8 @@ DROP PROCEDURE IF EXISTS [$(schema)].[list_audit], [$(schema)].[end_audit], [$(s
     [$(schema)].[list_errors], [$(schema)].[find_job], [$(schema)].[progress_of], [$(schema)].[list_graph], [$(schema)].[list_edges], [$(schema)].[job_logs], [$(schema)].[peek_attempts],
     [$(schema)].[peek], [$(schema)].[list_groups], [$(schema)].[set_group_weight], [$(schema)].[worker_wish], [$(schema)].[delete_queue], [$(schema)].[delete_empty_queue], [$(schema)].[purge],
     [$(schema)].[set_priority], [$(schema)].[skip], [$(schema)].[run_again], [$(schema)].[promote_now], [$(schema)].[outcomes], [$(schema)].[cancel],
-    [$(schema)].[requeue], [$(schema)].[note_requeued], [$(schema)].[resume], [$(schema)].[pause],
+    [$(schema)].[requeue], [$(schema)].[note_requeued], [$(schema)].[confirm_copy], [$(schema)].[resume_all],
+    [$(schema)].[pause_all], [$(schema)].[list_holds], [$(schema)].[check_home], [$(schema)].[resume], [$(schema)].[pause],
     [$(schema)].[backlog], [$(schema)].[list_kinds], [$(schema)].[list_history], [$(schema)].[list_workers],
     [$(schema)].[stats], [$(schema)].[fail_schedule], [$(schema)].[fire_schedule], [$(schema)].[due_schedules],
     [$(schema)].[expire], [$(schema)].[thin_history], [$(schema)].[unfinished], [$(schema)].[sample],
@@ -71,7 +72,7 @@ DROP TABLE IF EXISTS [$(schema)].[refused_rows], [$(schema)].[adoption], [$(sche
     [$(schema)].[cancellations], [$(schema)].[attempts], [$(schema)].[logs], [$(schema)].[marks], [$(schema)].[depths], [$(schema)].[duties],
     [$(schema)].[samples], [$(schema)].[workers], [$(schema)].[archive], [$(schema)].[jobs];
 DROP SEQUENCE IF EXISTS [$(schema)].[job_ids];
-DROP TABLE IF EXISTS [$(schema)].[queues], [$(schema)].[schema_version];
+DROP TABLE IF EXISTS [$(schema)].[holds], [$(schema)].[homes], [$(schema)].[queues], [$(schema)].[schema_version];
 DROP ROLE IF EXISTS [$(schema)_autoscaler];
 DROP ROLE IF EXISTS [$(schema)_monitor];
 DROP ROLE IF EXISTS [$(schema)_operator];

@@ -6,10 +6,11 @@ use crate::support::scripts::columns_without_collation;
 
 /// What is only carried from one place to another: nothing compares, groups or sorts by it. The tables' columns have
 /// the database's collation, too, so that no statement mixes two.
-const CARRIED: [(&str, &str); 8] = [
+const CARRIED: [(&str, &str); 9] = [
     ("100_enqueue_list.sql", "text nvarchar(max) NULL"),
     ("110_finish_list.sql", "error nvarchar(4000) NULL"),
     ("115_attempt_list.sql", "error nvarchar(4000) NULL"),
+    ("127_progress_list.sql", "log nvarchar(max) NULL"),
     ("127_progress_list.sql", "text nvarchar(400) NULL"),
     ("300_reap.sql", "name nvarchar(128) NOT NULL"),
     ("300_reap.sql", "name nvarchar(128) NOT NULL"),

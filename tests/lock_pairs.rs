@@ -103,10 +103,13 @@ const BATCH_CALLS: [(&str, &str); 12] = [
 
 /// What an operator may leave open in a transaction: each procedure that the role may run and that changes anything, on
 /// jobs -2 and -5 and on a schedule, with whether it refuses to be part of one.
-const OPERATOR_CALLS: [(&str, &str, bool); 25] = [
+const OPERATOR_CALLS: [(&str, &str, bool); 28] = [
     ("create_queue", "EXEC [$(schema)].[create_queue] @queue = N'work', @max_attempts = 7", true),
     ("delete_queue", "EXEC [$(schema)].[delete_queue] @queue = N'work', @with_jobs = 1", true),
     ("pause", "EXEC [$(schema)].[pause] @queue = N'work'", true),
+    ("pause_all", "EXEC [$(schema)].[pause_all]", true),
+    ("resume_all", "EXEC [$(schema)].[resume_all]", true),
+    ("confirm_copy", "EXEC [$(schema)].[confirm_copy]", true),
     ("resume", "EXEC [$(schema)].[resume] @queue = N'work'", true),
     ("enqueue", "EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'x'", false),
     (
@@ -129,7 +132,7 @@ const OPERATOR_CALLS: [(&str, &str, bool); 25] = [
          EXEC [$(schema)].[set_priority] @queue = N'work', @jobs = @jobs, @priority = 7",
         false,
     ),
-    ("worker_wish", "EXEC [$(schema)].[worker_wish] @worker = N'a test', @debug_s = 60", false),
+    ("worker_wish", "EXEC [$(schema)].[worker_wish] @worker = N'a test', @debug_s = 60", true),
     ("set_group_weight", "EXEC [$(schema)].[set_group_weight] @queue = N'work', @group_key = N'a', @weight = 3", false),
     ("purge", "EXEC [$(schema)].[purge] @queue = N'work', @state = 'dead'", false),
     ("create_batch", "EXEC [$(schema)].[create_batch] @queue = N'work', @text = N'x'", false),
@@ -433,6 +436,8 @@ fn each_procedure_by_which_an_operator_changes_something_is_tried_in_an_open_tra
     let reads = [
         "stats",
         "list_workers",
+        "list_holds",
+        "job_logs",
         "list_errors",
         "list_audit",
         "list_history",

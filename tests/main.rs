@@ -31,6 +31,7 @@ mod ci_scripts;
 mod clocks;
 mod collations;
 mod completion_policies;
+mod copies;
 mod dashboard;
 mod dead_queues;
 mod deduplication;

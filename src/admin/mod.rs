@@ -23,10 +23,10 @@ pub use queue_activity::{Inflow, QueueActivity};
 pub use self::schema::{Check, CheckResult, Finding, install_script, uninstall_script};
 pub use crate::id::{AuditId, WorkerId};
 pub use crate::job::{ClaimOrder, CompletionPolicy, Delivery, JobState, Schedule};
-pub use crate::procedures::Role;
 pub use crate::procedures::operator::{
     Asked, AskedWorker, AuditRow, Changed, Deleted, Edge, FailedAttempt, GraphJob, GraphStep, GroupRow, HistoryRow,
-    IdPage, JobChange, JobCursor, JobEdges, JobFilter, JobGraph, JobLog, JobPage, JobProgress, JobRow, Keep, KindRow,
-    NewAudit, QueueOptions, QueueStats, Rate, ResourceInUse, ScheduleRow, Wish, WorkerRow, WorkerWish,
+    Hold, IdPage, JobChange, JobCursor, JobEdges, JobFilter, JobGraph, JobLog, JobPage, JobProgress, JobRow, Keep,
+    KindRow, NewAudit, QueueOptions, QueueStats, Rate, ResourceInUse, ScheduleRow, Wish, WorkerRow, WorkerWish,
 };
+pub use crate::procedures::{Held, Role};
 pub use crate::time::DurationHistogram;

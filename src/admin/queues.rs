@@ -6,8 +6,9 @@ use std::time::Duration;
 use crate::error::Error;
 use crate::id::BatchId;
 use crate::job::BatchRow;
+use crate::procedures::Held;
 use crate::procedures::operator::{
-    AskedWorker, Deleted, GroupRow, HistoryRow, KindRow, OPERATOR_BATCH, QueueOptions, QueueStats, WorkerRow,
+    AskedWorker, Deleted, GroupRow, HistoryRow, Hold, KindRow, OPERATOR_BATCH, QueueOptions, QueueStats, WorkerRow,
     WorkerWish,
 };
 
@@ -255,5 +256,43 @@ impl Admin<'_> {
     /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer.
     pub async fn resume(self) -> Result<(), Error> {
         self.queue.session().await?.set_paused(self.queue.name(), false).await
+    }
+
+    /// Pauses all queues of the schema, also those that are created later, until [`resume_all`](Self::resume_all). Queues
+    /// that are paused by themselves stay paused then. `why` is for [`holds`](Self::holds), up to 400 UTF-16 units.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`] for a longer text; [`Error::PermissionDenied`] without an operator's permissions.
+    pub async fn pause_all(self, why: Option<&str>) -> Result<(), Error> {
+        self.queue.session().await?.pause_all(why).await
+    }
+
+    /// Takes [`pause_all`](Self::pause_all) back.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::PermissionDenied`] without an operator's permissions.
+    pub async fn resume_all(self) -> Result<(), Error> {
+        self.queue.session().await?.end_hold(Held::Schema).await
+    }
+
+    /// Confirms that this database may be used although it was restored or copied: its jobs run from now on. Until then,
+    /// nothing is claimed in it, and no schedule fires ([`Held::Copy`]).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::PermissionDenied`] without an operator's permissions.
+    pub async fn confirm_copy(self) -> Result<(), Error> {
+        self.queue.session().await?.end_hold(Held::Copy).await
+    }
+
+    /// Returns what holds all queues of the schema. Reads without locks.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::PermissionDenied`] for a producer or a worker.
+    pub async fn holds(self) -> Result<Vec<Hold>, Error> {
+        self.queue.session().await?.holds().await
     }
 }

@@ -33,7 +33,7 @@ pub(crate) const LIMITS: [&str; 8] = ["idle", "claim", "busy", "finish", "queue_
 
 /// The values of `procedure`: the procedures of the schema, `install` and `uninstall` for the scripts, and `connect`
 /// for opening a connection.
-pub(crate) const PROCEDURES: [&str; 72] = [
+pub(crate) const PROCEDURES: [&str; 76] = [
     "connect",
     "install",
     "uninstall",
@@ -75,6 +75,10 @@ pub(crate) const PROCEDURES: [&str; 72] = [
     "list_groups",
     "pause",
     "resume",
+    "pause_all",
+    "resume_all",
+    "confirm_copy",
+    "list_holds",
     "requeue",
     "cancel",
     "promote_now",

@@ -7,5 +7,5 @@ pub(crate) mod producer;
 mod schema_info;
 pub(crate) mod worker;
 
-pub use schema_info::Role;
+pub use schema_info::{Held, Role};
 pub(crate) use schema_info::{SCHEMA_VERSION, SchemaInfo, check_compatible};

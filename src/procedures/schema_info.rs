@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::connection::Session;
+use crate::connection::{Columns, Session};
 use crate::error::Error;
 
 /// A role of the schema: what its members may do (`sql/README.md`, "Who may do what").
@@ -47,6 +47,42 @@ impl fmt::Display for Role {
     }
 }
 
+/// What holds all queues of a schema, so that nothing is claimed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Held {
+    /// An operator has paused all queues ([`Admin::pause_all`](crate::admin::Admin::pause_all)).
+    Schema,
+    /// The database was restored or copied, and nobody has confirmed it
+    /// ([`Admin::confirm_copy`](crate::admin::Admin::confirm_copy)). Schedules are held, too.
+    Copy,
+}
+
+impl Held {
+    pub(crate) fn read(row: &mut Columns) -> Result<Option<Held>, Error> {
+        let word: Option<String> = row.optional("held")?;
+        Ok(word.and_then(|word| match word.as_str() {
+            "copy" => Some(Held::Copy),
+            "schema" => Some(Held::Schema),
+            _ => None,
+        }))
+    }
+}
+
+/// The reason in words, and what to do.
+impl fmt::Display for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Held::Schema => "an operator has paused all queues; `readpast queue resume --all` resumes them",
+            Held::Copy => {
+                "this database was restored or copied, so its jobs may have run elsewhere since; cancel those that must \
+                 not run again, then confirm it with `readpast confirm-copy`"
+            }
+        })
+    }
+}
+
 /// The version of the schema that this release needs, which the last script writes to `schema_version`.
 pub(crate) const SCHEMA_VERSION: i32 = 1;
 
@@ -66,6 +102,8 @@ pub(crate) struct SchemaInfo {
     pub(crate) server_version: String,
     /// The database's compatibility level, or `None` if the login cannot see it.
     pub(crate) compatibility_level: Option<i32>,
+    /// What holds all queues.
+    pub(crate) held: Option<Held>,
 }
 
 /// An installed version.
@@ -127,6 +165,7 @@ impl Session {
         let roles = Role::all_of(&row.required::<String>("roles")?);
         let server_version = row.required("server_version")?;
         let compatibility_level = row.optional("compatibility_level")?;
+        let held = Held::read(&mut row)?;
         Ok(SchemaInfo {
             version,
             database,
@@ -137,6 +176,7 @@ impl Session {
             roles,
             server_version,
             compatibility_level,
+            held,
         })
     }
 

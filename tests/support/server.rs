@@ -58,15 +58,21 @@ fn url_of(server: &DevServer, database: &str) -> String {
 
 async fn install(server: &DevServer) -> String {
     let database = unique("installed");
-    let driver = DriverConfig::from_ado_string(&server.connection_string()).expect("it is the server's own");
-    let socket = TcpStream::connect(server.address()).await.expect("the server listens");
-    let mut client = Client::connect(driver, socket.compat_write()).await.expect("the login succeeds");
-    let created = client.simple_query(format!("CREATE DATABASE {database}")).await.expect("the server answers");
-    created.into_results().await.expect("the name is new");
+    execute(server, &server.connection_string(), &format!("CREATE DATABASE {database}")).await;
     let mut config = Config::default();
     config.connection.url = url_of(server, &database).into();
     config.connection.schema = SCHEMA.to_owned();
     let queue = Queue::connect(&config).await.expect("the library connects");
     queue.admin().install().await.expect("the schema is installed");
+    // Each copy is at home where it is first used.
+    execute(server, &url_of(server, &database), &format!("DELETE [{SCHEMA}].[homes]")).await;
     database
+}
+
+async fn execute(server: &DevServer, url: &str, statement: &str) {
+    let driver = DriverConfig::from_ado_string(url).expect("it is the server's own");
+    let socket = TcpStream::connect(server.address()).await.expect("the server listens");
+    let mut client = Client::connect(driver, socket.compat_write()).await.expect("the login succeeds");
+    let answer = client.simple_query(statement).await.expect("the server answers");
+    answer.into_results().await.expect("it can be done");
 }

@@ -48,6 +48,7 @@ pub enum Command {
     Promote(change::Promote),
     Rerun(change::Rerun),
     Skip(change::Skip),
+    ConfirmCopy(queue::ConfirmCopy),
     Queues(queues::Queues),
     #[command(subcommand)]
     Queue(queue::QueueCommand),
@@ -100,6 +101,7 @@ pub async fn run(command: Command, common: &Common, whole: fn() -> clap::Command
         Command::Promote(command) => command.run(common, output).await,
         Command::Rerun(command) => command.run(common, output).await,
         Command::Skip(command) => command.run(common, output).await,
+        Command::ConfirmCopy(command) => command.run(common, output).await,
         Command::Queues(command) => command.run(common, output).await,
         Command::Queue(command) => command.run(common, output).await,
         Command::Workers(command) => command.run(common, output).await,

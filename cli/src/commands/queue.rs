@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, Subcommand, ValueEnum};
-use readpast::admin::{ClaimOrder, CompletionPolicy, Delivery, GroupRow, Keep, QueueOptions, QueueStats, Rate};
+use readpast::admin::{ClaimOrder, CompletionPolicy, Delivery, GroupRow, Held, Keep, QueueOptions, QueueStats, Rate};
 use readpast::{Error, Queue};
 use serde_json::json;
 
 use super::queues::limits;
+use super::stats::paused;
 use crate::audit::{note, noted};
 use crate::connection::Common;
 use crate::exit::{Exit, failure};
@@ -57,11 +58,26 @@ pub enum QueueCommand {
     /// Pause a queue: workers claim no more of its jobs, and finish those they hold
     ///
     /// Role: operator.
-    Pause { name: String },
+    Pause {
+        #[arg(required_unless_present = "all")]
+        name: Option<String>,
+        /// All queues of the schema, also those that are created later
+        #[arg(long, conflicts_with = "name")]
+        all: bool,
+        /// Why, for the audit and, with --all, for `stats`
+        #[arg(long, value_name = "TEXT")]
+        why: Option<String>,
+    },
     /// Resume a paused queue
     ///
     /// Role: operator.
-    Resume { name: String },
+    Resume {
+        #[arg(required_unless_present = "all")]
+        name: Option<String>,
+        /// Take `pause --all` back; queues that were paused by themselves stay paused
+        #[arg(long, conflicts_with = "name")]
+        all: bool,
+    },
     /// Delete a queue
     ///
     /// Fails while the queue has workers, jobs, or batches whose follow-ups go to it, or while another
@@ -159,6 +175,37 @@ enum DeliveryOption {
     AtMostOnce,
 }
 
+/// Use a restored or copied database: its jobs run from now on.
+///
+/// Until then, nothing is claimed in it and no schedule fires, because its jobs may have run since in the original. First
+/// cancel or delete those that must not run a second time.
+///
+/// Role: operator.
+#[derive(Debug, Args)]
+pub struct ConfirmCopy {
+    /// Do not ask for confirmation
+    #[arg(long, short)]
+    yes: bool,
+}
+
+impl ConfirmCopy {
+    pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
+        let schema = common.schema().await?;
+        let holds = schema.admin().holds().await?;
+        let Some(copy) = holds.iter().find(|hold| hold.held == Held::Copy) else {
+            output.one(&json!({"confirmed": false}), || "no copy was found; nothing was done".to_owned())?;
+            return Ok(Exit::Ok);
+        };
+        let original = copy.original.as_ref().map_or_else(String::new, |(server, database)| {
+            format!(" of database {database} on {}", server.as_deref().unwrap_or("an unknown server"))
+        });
+        confirm(self.yes, &format!("run the jobs of this copy{original}, which may have run there since")).await?;
+        noted(&schema, note("confirm_copy").of_no_queue(), schema.admin().confirm_copy(), |()| None).await?;
+        output.one(&json!({"confirmed": true}), || "the queues are no longer held as those of a copy".to_owned())?;
+        Ok(Exit::Ok)
+    }
+}
+
 impl QueueCommand {
     pub async fn run(self, common: &Common, output: Output) -> Result<Exit> {
         match self {
@@ -201,16 +248,30 @@ impl QueueCommand {
                 Ok(Exit::Ok)
             }
             QueueCommand::Groups { name } => groups(&common.queue(&name).await?, output).await,
-            QueueCommand::Pause { name } => {
+            QueueCommand::Pause { name: Some(name), why, .. } => {
                 let queue = common.queue(&name).await?;
-                noted(&queue, note("pause"), queue.admin().pause(), |()| None).await?;
+                let note = note("pause").what(json!({ "why": why }));
+                noted(&queue, note, queue.admin().pause(), |()| None).await?;
                 output.one(&json!({"queue": name, "paused": true}), || format!("{name} is paused"))?;
                 Ok(Exit::Ok)
             }
-            QueueCommand::Resume { name } => {
+            QueueCommand::Resume { name: Some(name), .. } => {
                 let queue = common.queue(&name).await?;
                 noted(&queue, note("resume"), queue.admin().resume(), |()| None).await?;
                 output.one(&json!({"queue": name, "paused": false}), || format!("{name} is resumed"))?;
+                Ok(Exit::Ok)
+            }
+            QueueCommand::Pause { name: None, why, .. } => {
+                let schema = common.schema().await?;
+                let note = note("pause_all").of_no_queue().what(json!({ "why": why }));
+                noted(&schema, note, schema.admin().pause_all(why.as_deref()), |()| None).await?;
+                output.one(&json!({"paused": true}), || "all queues are paused".to_owned())?;
+                Ok(Exit::Ok)
+            }
+            QueueCommand::Resume { name: None, .. } => {
+                let schema = common.schema().await?;
+                noted(&schema, note("resume_all").of_no_queue(), schema.admin().resume_all(), |()| None).await?;
+                output.one(&json!({"paused": false}), || "all queues are resumed".to_owned())?;
                 Ok(Exit::Ok)
             }
             QueueCommand::Delete { name, with_jobs, yes } => {
@@ -333,7 +394,7 @@ async fn groups(queue: &Queue, output: Output) -> Result<Exit> {
 fn fields(queue: &QueueStats) -> Vec<(&'static str, String)> {
     vec![
         ("queue", queue.queue.clone()),
-        ("paused", queue.paused.to_string()),
+        ("paused", paused(queue)),
         ("order", texts::word(&queue.claim_order)),
         ("completion", texts::word(&queue.completion)),
         ("delivery", texts::word(&queue.delivery)),

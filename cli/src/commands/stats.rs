@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use ratatui::crossterm::cursor::MoveTo;
 use ratatui::crossterm::queue as write_to;
 use ratatui::crossterm::terminal::{Clear, ClearType};
-use readpast::admin::{KindRow, QueueActivity, WorkerRow};
+use readpast::admin::{Held, KindRow, QueueActivity, QueueStats, WorkerRow};
 use readpast::{Error, Queue};
 use serde::Serialize;
 
@@ -149,7 +149,13 @@ fn is_dumb() -> bool {
 impl Readings {
     fn print(&self, output: Output) -> Result<()> {
         match self {
-            Readings::Queues(queues) => print_queues(output, queues),
+            Readings::Queues(queues) => {
+                // Before anything else.
+                if let Some(held) = queues.first().and_then(|queue| queue.stats.held) {
+                    exit::say(&format!("all queues are held: {held}"));
+                }
+                print_queues(output, queues)
+            }
             Readings::Kinds(kinds) => print_kinds(output, kinds),
         }
     }
@@ -199,7 +205,7 @@ fn print_queues(output: Output, activities: &[QueueActivity]) -> Result<()> {
         row.push(texts::or_dash(stats.oldest_ready.map(texts::age)));
         row.push(texts::number(stats.workers));
         row.push(texts::or_dash(activity.done_per_s.map(texts::rate)));
-        row.push(if stats.paused { "paused" } else { "-" }.to_owned());
+        row.push(paused(stats));
         row
     })
 }
@@ -249,4 +255,15 @@ fn print_kinds(output: Output, kinds: &[KindRow]) -> Result<()> {
         cells.extend(sizes.map(|bytes| texts::or_dash(bytes.map(texts::size))));
         cells
     })
+}
+
+/// Whether a queue is paused, and by what.
+pub fn paused(stats: &QueueStats) -> String {
+    match stats.held {
+        Some(Held::Copy) => "held: a copy",
+        Some(_) => "held: all",
+        None if stats.paused => "paused",
+        None => "-",
+    }
+    .to_owned()
 }

@@ -27,12 +27,7 @@ pub struct Database {
 impl Database {
     pub(crate) fn new(id: i32, name: &str, connections: &Arc<Connections>, server: &Arc<Server>) -> Database {
         let options = Arc::new(DatabaseOptions::new(server.product));
-        let entry = DatabaseEntry {
-            name: name.into(),
-            options: Arc::clone(&options),
-            recovery_model: "SIMPLE",
-            is_only_a_name: false,
-        };
+        let entry = DatabaseEntry::new(name, Arc::clone(&options), "SIMPLE");
         server.databases.write().insert(id, entry);
         let database = Database {
             id,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, Ordering};
 
 use parking_lot::RwLock;
+use uuid::Uuid;
 
 use crate::catalog::catalog::Moment;
 use crate::catalog::release::Release;
@@ -88,8 +89,26 @@ pub struct DatabaseEntry {
     pub name: Arc<str>,
     pub options: Arc<DatabaseOptions>,
     pub recovery_model: &'static str,
+    /// Of sys.database_recovery_status: new for each database, also for a copy.
+    pub database_guid: Uuid,
+    pub recovery_fork_guid: Uuid,
+    pub created_at: (u32, u64),
     /// It has a name and nothing else: nobody can be in it.
     pub is_only_a_name: bool,
+}
+
+impl DatabaseEntry {
+    pub(crate) fn new(name: &str, options: Arc<DatabaseOptions>, recovery_model: &'static str) -> DatabaseEntry {
+        DatabaseEntry {
+            name: name.into(),
+            options,
+            recovery_model,
+            database_guid: Uuid::new_v4(),
+            recovery_fork_guid: Uuid::new_v4(),
+            created_at: now_utc(),
+            is_only_a_name: false,
+        }
+    }
 }
 
 /// The options of a database that others see.
@@ -163,7 +182,7 @@ impl Server {
         let name_only = |name: &str, recovery_model, allows_snapshot| {
             let options = DatabaseOptions::new(product);
             options.set_versioning(false, allows_snapshot);
-            DatabaseEntry { name: name.into(), options: Arc::new(options), recovery_model, is_only_a_name: true }
+            DatabaseEntry { is_only_a_name: true, ..DatabaseEntry::new(name, Arc::new(options), recovery_model) }
         };
         let databases = BTreeMap::from([
             (TEMPDB, name_only(TEMPDB_NAME, "SIMPLE", false)),

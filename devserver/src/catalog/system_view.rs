@@ -12,6 +12,7 @@ pub enum SystemView {
     /// One of the views in [`list`].
     Catalog(&'static CatalogView),
     Databases,
+    DatabaseRecoveryStatus,
     DatabasePrincipals,
     DatabaseRoleMembers,
     DatabasePermissions,
@@ -26,6 +27,7 @@ pub enum SystemView {
 /// Those that are no [`CatalogView`], all of them in `sys`.
 const OTHERS: &[(&str, SystemView)] = &[
     ("databases", SystemView::Databases),
+    ("database_recovery_status", SystemView::DatabaseRecoveryStatus),
     ("database_principals", SystemView::DatabasePrincipals),
     ("database_role_members", SystemView::DatabaseRoleMembers),
     ("database_permissions", SystemView::DatabasePermissions),
@@ -72,6 +74,7 @@ impl SystemView {
     pub fn is_of_the_server(self) -> bool {
         match self {
             SystemView::Databases
+            | SystemView::DatabaseRecoveryStatus
             | SystemView::TranLocks
             | SystemView::ExecSessions
             | SystemView::ExecConnections
@@ -86,6 +89,7 @@ impl SystemView {
         match self {
             SystemView::Catalog(view) => view.columns,
             SystemView::Databases => databases::DATABASES,
+            SystemView::DatabaseRecoveryStatus => databases::RECOVERY_STATUS,
             SystemView::DatabasePrincipals => principals::PRINCIPALS,
             SystemView::DatabaseRoleMembers => principals::ROLE_MEMBERS,
             SystemView::DatabasePermissions => principals::PERMISSIONS,
@@ -122,6 +126,7 @@ impl SystemView {
         match self {
             SystemView::Catalog(view) => Facts::with(database, latch, view.rows),
             SystemView::Databases => databases::databases(database),
+            SystemView::DatabaseRecoveryStatus => databases::recovery_status(database),
             SystemView::DatabasePrincipals => principals::principals(&database.catalog.read().principals),
             SystemView::DatabaseRoleMembers => principals::role_members(&database.catalog.read().principals),
             SystemView::DatabasePermissions => principals::permissions(&database.catalog.read().principals),

@@ -34,6 +34,7 @@ pub fn version(product: Product) -> String {
 pub fn server_property(property: &Value, product: Product) -> SqlResult<Value> {
     Ok(match property.as_str().map(fold).as_deref() {
         Some("productmajorversion") => text(product.major_version.to_string()),
+        Some("servername") => text("readpast-devserver"),
         Some("isfulltextinstalled") => Value::Int(0),
         Some("productminorversion") => text("0"),
         Some("productversion") => text(Release::of(product).number()),

@@ -1,6 +1,7 @@
 //! What a session remembers between statements: its SET options, who it is, and the results that the functions
 //! `@@ROWCOUNT`, `@@ERROR`, `ERROR_MESSAGE()` … ask for.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use crate::error::SqlError;
 use crate::execute::open_cursor::SharedCursor;
 use crate::storage::{ObjectId, fold};
 use crate::tsql::ast::IsolationLevel;
+use crate::value::Value;
 
 /// The session options that procedures restore when they end.
 ///
@@ -85,6 +87,8 @@ pub struct SessionState {
     pub user: i32,
     pub default_schema: Arc<str>,
     pub options: Options,
+    /// What sp_set_session_context has stored.
+    pub context: HashMap<String, Value>,
     pub row_count: i64,
     pub error: i32,
     /// `@@IDENTITY`.

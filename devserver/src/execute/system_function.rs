@@ -48,6 +48,9 @@ pub fn eval(function: SystemFunction, arguments: &[Value], run: &mut Run<'_>) ->
             Value::SmallInt(if state.doomed { -1 } else { i16::from(state.transaction_count > 0) })
         }
         SystemFunction::SessionProperty => as_variant(session_property(argument(0), run)),
+        SystemFunction::SessionContext => {
+            argument(0).as_str().and_then(|key| state.context.get(key).cloned()).unwrap_or(Value::Null)
+        }
         SystemFunction::HostName => text(&state.host_name),
         SystemFunction::AppName => text(&state.app_name),
         // "Returns NULL on Azure SQL Database": "ORIGINAL_LOGIN" (MicrosoftDocs/sql-docs,

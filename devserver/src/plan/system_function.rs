@@ -27,6 +27,7 @@ pub enum SystemFunction {
     ErrorProcedure,
     XactState,
     SessionProperty,
+    SessionContext,
     HostName,
     AppName,
     // Names and numbers
@@ -100,6 +101,7 @@ static FUNCTIONS: &[Description] = &[
     session("error_procedure", SystemFunction::ErrorProcedure, (0, 0), NAME),
     session("xact_state", SystemFunction::XactState, (0, 0), SqlType::SmallInt),
     session("sessionproperty", SystemFunction::SessionProperty, (1, 1), SqlType::Variant),
+    session("session_context", SystemFunction::SessionContext, (1, 1), SqlType::Variant),
     session("host_name", SystemFunction::HostName, (0, 0), NAME),
     session("app_name", SystemFunction::AppName, (0, 0), NAME),
     catalog("object_id", SystemFunction::ObjectId, (1, 2), SqlType::Int),

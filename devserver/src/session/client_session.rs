@@ -1,5 +1,6 @@
 //! A connection's session: what it has, and its place in a database.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::catalog::cancel::CancelHandle;
@@ -87,6 +88,7 @@ impl Session {
             user,
             default_schema,
             options: Options::default(),
+            context: HashMap::new(),
             row_count: 0,
             error: 0,
             identity: None,

@@ -96,6 +96,7 @@ impl Session {
         }
         self.prepared.clear();
         self.state.options = Options::default();
+        self.state.context.clear();
         self.state.row_count = 0;
         self.state.error = 0;
         self.state.identity = None;

@@ -45,12 +45,14 @@ pub enum Check {
     /// The queue exists. For operators and monitors, the note also has jobs that workers have postponed
     /// for other workers.
     Queue,
+    /// Nothing holds all queues of the schema ([`Held`](crate::admin::Held)).
+    NotHeld,
     /// Whether READ_COMMITTED_SNAPSHOT is on. This is only information, and never fails.
     RowVersions,
 }
 
 impl Check {
-    const ALL: [Check; 11] = [
+    const ALL: [Check; 12] = [
         Check::Reachable,
         Check::Login,
         Check::Database,
@@ -61,6 +63,7 @@ impl Check {
         Check::SetOptions,
         Check::ReadOnly,
         Check::Queue,
+        Check::NotHeld,
         Check::RowVersions,
     ];
 
@@ -77,6 +80,7 @@ impl Check {
             Check::SetOptions => "set_options",
             Check::ReadOnly => "read_only",
             Check::Queue => "queue",
+            Check::NotHeld => "not_held",
             Check::RowVersions => "row_versions",
         }
     }
@@ -254,6 +258,9 @@ impl Session {
             let create_queue = procedure(self.schema(), "create_queue");
             let message = format!("there is no queue '{queue}'; create it with {create_queue}");
             return failed(Check::Queue, Error::UnknownQueue { message }, &notes);
+        }
+        if let Some(held) = info.held {
+            return failed(Check::NotHeld, Error::Refused { message: format!("all queues are held: {held}") }, &notes);
         }
         all_well(&notes)
     }

@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::connection::{Columns, Session};
 use crate::error::Error;
 use crate::job::{ClaimOrder, CompletionPolicy, Delivery, JobState};
+use crate::procedures::schema_info::Held;
 use crate::time::json_seconds;
 
 use super::queue_options::{Keep, Rate, read_keep};
@@ -30,6 +31,8 @@ pub struct QueueStats {
     pub max_attempts: u32,
     /// Whether the queue is paused.
     pub paused: bool,
+    /// What holds all queues of the schema, if anything. The queue then counts as paused.
+    pub held: Option<Held>,
     /// Ready jobs.
     pub ready: u64,
     /// Scheduled jobs.
@@ -129,6 +132,7 @@ impl QueueStats {
             delivery: row.one_of("delivery", &Delivery::WORDS)?,
             max_attempts: row.count("max_attempts")?,
             paused: row.required("paused")?,
+            held: Held::read(&mut row)?,
             ready: row.big_count("ready")?,
             scheduled: row.big_count("scheduled")?,
             claimed: row.big_count("claimed")?,

@@ -11,6 +11,7 @@ use crate::job::{CompletionPolicy, Delivery, Needs};
 use crate::time::{DurationHistogram, to_json};
 
 use super::depth::{DepthSample, read_sample};
+use crate::procedures::schema_info::Held;
 
 /// The name of the call in an [`Error::TimedOut`].
 pub(crate) const MOST_RESOURCES: &str = "most_resources";
@@ -25,8 +26,21 @@ pub(crate) struct QueueSettings {
     pub(crate) delivery: Delivery,
     pub(crate) max_attempts: u32,
     pub(crate) paused: bool,
+    /// Whether all queues of the schema are held: 1 by pause_all, 2 because the database is a copy, 3 by both.
+    pub(crate) holds: i32,
     /// Whether the queue has a sink.
     pub(crate) has_sink: bool,
+}
+
+impl QueueSettings {
+    /// What holds all queues of the schema.
+    pub(crate) fn held(&self) -> Option<Held> {
+        match self.holds {
+            0 => None,
+            1 => Some(Held::Schema),
+            _ => Some(Held::Copy),
+        }
+    }
 }
 
 /// The result of taking over from predecessors with the same name.
@@ -177,13 +191,14 @@ impl Session {
         let delivery = row.one_of("delivery", &Delivery::WORDS)?;
         let max_attempts = row.count("max_attempts")?;
         let paused = row.required("paused")?;
+        let holds = row.required("holds")?;
         let jobs = row.count("taken_over")?;
         let has_sink = row.required("has_sink")?;
         let workers = row.count("workers_lost")?;
         let jobs_dead = row.count("jobs_dead")?;
         let jobs_ready = jobs.saturating_sub(jobs_dead);
         Ok((
-            QueueSettings { completion, delivery, max_attempts, paused, has_sink },
+            QueueSettings { completion, delivery, max_attempts, paused, holds, has_sink },
             TakenOver { workers, jobs_ready, jobs_dead },
             Wishes::read(&mut row)?,
         ))

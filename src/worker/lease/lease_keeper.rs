@@ -281,6 +281,9 @@ async fn register_once(
     let (settings, taken_over, wishes) = registered?;
     clock.renewed(sent_at, lease);
     tracing::debug!(%worker_id, ?settings, "registered");
+    if let Some(held) = settings.held() {
+        tracing::warn!(%worker_id, "nothing is claimed: {held}");
+    }
     let TakenOver { workers, jobs_ready, jobs_dead } = taken_over;
     if workers > 0 || jobs_ready > 0 || jobs_dead > 0 {
         tracing::warn!(%worker_id, workers, ready = jobs_ready, dead = jobs_dead, "the worker took over from lost workers");

@@ -168,6 +168,7 @@ impl Registration {
             delivery: crate::job::Delivery::AtLeastOnce,
             max_attempts: 5,
             paused: false,
+            holds: 0,
             has_sink: false,
         };
         Registration::new(WorkerId::new(), settings, clock, Worked::default())

@@ -1,8 +1,8 @@
-//! sys.databases.
+//! sys.databases and sys.database_recovery_status.
 
 use crate::catalog::database::Database;
-use crate::catalog::server::MASTER;
-use crate::catalog::view::column_types::{ColumnDescription, NAME, WORD, bit, text};
+use crate::catalog::server::{DatabaseEntry, MASTER};
+use crate::catalog::view::column_types::{ColumnDescription, NAME, WORD, bit, date, text};
 use crate::value::{Collation, SqlType, Value};
 
 pub const DATABASES: &[ColumnDescription] = &[
@@ -17,6 +17,14 @@ pub const DATABASES: &[ColumnDescription] = &[
     ("recovery_model_desc", WORD),
     ("collation_name", NAME),
     ("compatibility_level", SqlType::TinyInt),
+    ("create_date", SqlType::DateTime),
+    ("group_database_id", SqlType::UniqueIdentifier),
+];
+
+pub const RECOVERY_STATUS: &[ColumnDescription] = &[
+    ("database_id", SqlType::Int),
+    ("database_guid", SqlType::UniqueIdentifier),
+    ("recovery_fork_guid", SqlType::UniqueIdentifier),
 ];
 
 /// How far the ids in this view are from those of DB_ID and of the other views, in Azure: "In Azure SQL Database, DB_ID
@@ -50,7 +58,21 @@ pub fn databases(database: &Database) -> Vec<Vec<Value>> {
             text(entry.recovery_model),
             text(Collation::default().name()),
             Value::TinyInt(entry.options.compatibility_level()),
+            date(entry.created_at),
+            Value::Null, // in no availability group
         ]);
     }
     rows
+}
+
+/// Every login sees every database, as in a server whose role public has VIEW ANY DATABASE.
+///
+/// Source: "sys.database_recovery_status" (MicrosoftDocs/sql-docs,
+/// docs/relational-databases/system-catalog-views/sys-database-recovery-status-transact-sql.md).
+pub fn recovery_status(database: &Database) -> Vec<Vec<Value>> {
+    let databases = database.server.databases.read();
+    let row = |(id, entry): (&i32, &DatabaseEntry)| {
+        vec![Value::Int(*id), Value::Uuid(entry.database_guid), Value::Uuid(entry.recovery_fork_guid)]
+    };
+    databases.iter().map(row).collect()
 }

@@ -2,6 +2,7 @@
 
 use crate::error::{SqlError, SqlResult};
 use crate::execute::activation::Activation;
+use crate::execute::function_value::as_variant;
 use crate::session::call::argument::{PassedArgument, Returned};
 use crate::session::call::system_argument::{argument, first_text, handle_argument, text_argument};
 use crate::session::client_session::Session;
@@ -23,6 +24,7 @@ pub enum SystemProcedure {
     ResetConnection,
     Rename,
     AddRoleMember,
+    SetSessionContext,
 }
 
 /// The system procedure of a name: those are found in every database, and before the user's.
@@ -42,6 +44,7 @@ pub fn find(name: &ObjectName) -> Option<SystemProcedure> {
         "sp_releaseapplock" => SystemProcedure::ReleaseAppLock,
         "sp_rename" => SystemProcedure::Rename,
         "sp_addrolemember" => SystemProcedure::AddRoleMember,
+        "sp_set_session_context" => SystemProcedure::SetSessionContext,
         "sp_reset_connection" => SystemProcedure::ResetConnection,
         _ => return None,
     })
@@ -119,6 +122,17 @@ impl Session {
                 Returned::default()
             }
             SystemProcedure::AddRoleMember => self.add_role_member(arguments)?,
+            SystemProcedure::SetSessionContext => {
+                let key = text_argument(arguments, 0, "@key", "sp_set_session_context")?;
+                let value = argument(arguments, 1, "@value").cloned().unwrap_or(Value::Null);
+                let value = match value {
+                    Value::Null => Value::Null,
+                    value @ (Value::Int(_) | Value::String(_)) => as_variant(value),
+                    _ => return Err(SqlError::not_supported("sp_set_session_context with this type of value").into()),
+                };
+                self.state.context.insert(key, value);
+                Returned::default()
+            }
             SystemProcedure::ResetConnection => {
                 self.reset(false);
                 out.writer().transaction_reset();
@@ -136,6 +150,8 @@ fn check_parameters(procedure: SystemProcedure, arguments: &[PassedArgument]) ->
             ("sp_getapplock", &["@resource", "@lockmode", "@lockowner", "@locktimeout", "@dbprincipal"])
         }
         SystemProcedure::ReleaseAppLock => ("sp_releaseapplock", &["@resource", "@lockowner", "@dbprincipal"]),
+        // A key that is read-only cannot be changed again, which nobody asks for.
+        SystemProcedure::SetSessionContext => ("sp_set_session_context", &["@key", "@value"]),
         SystemProcedure::AddRoleMember => ("sp_addrolemember", &["@rolename", "@membername"]),
         _ => return Ok(()),
     };

@@ -191,3 +191,21 @@ fn the_worker_threads_are_seen() {
              => 503, 'max worker threads', 0, 0",
     );
 }
+
+/// Sources: "SESSION_CONTEXT", "sp_set_session_context": a key without a value is NULL, names are case-sensitive as in
+/// the examples, and "sp_reset_connection" clears them; "sys.database_recovery_status": each database has its own.
+#[test]
+fn a_session_remembers_what_it_is_told_and_databases_have_ids() {
+    check(
+        "SELECT SESSION_CONTEXT(N'a') => NULL
+         EXEC sys.sp_set_session_context @key = N'a', @value = 7 => ok
+         SELECT CAST(SESSION_CONTEXT(N'a') AS int), SESSION_CONTEXT(N'b') => 7, NULL
+         EXEC sp_set_session_context N'a', N'text'; SELECT CAST(SESSION_CONTEXT(N'a') AS nvarchar(10)) => 'text'
+         EXEC sp_set_session_context @key = N'a', @valu = 1 => error 8145
+         EXEC sp_reset_connection; SELECT SESSION_CONTEXT(N'a') => NULL
+         SELECT COUNT(DISTINCT database_guid), COUNT(DISTINCT recovery_fork_guid) FROM sys.database_recovery_status
+             WHERE database_id IN (DB_ID(), DB_ID('master')) => 2, 2
+         SELECT COUNT(*) FROM sys.databases WHERE create_date > '2020-01-01' AND group_database_id IS NULL
+             AND name = DB_NAME() => 1",
+    );
+}
