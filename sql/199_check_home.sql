@@ -5,10 +5,10 @@
 -- need no check.
 --
 -- Restored over itself, a database has another recovery_fork_guid; restored under another name, another database_guid;
--- attached elsewhere, another server or name. A fail-over within an availability group is no copy: all replicas have one
--- group_database_id. The partner of a geo-replication in Azure cannot be told from a copy, unless it was noted in advance
--- (confirm_copy). A copy that keeps all of these, such as a clone of a whole virtual machine, cannot be told from its
--- original.
+-- attached elsewhere, another server or name. A fail-over within an availability group is no copy: all replicas have
+-- one group_database_id. The partner of a geo-replication in Azure cannot be told from a copy, unless it was noted in
+-- advance (confirm_copy). A copy that keeps all of these, such as a clone of a whole virtual machine, cannot be told
+-- from its original.
 CREATE OR ALTER PROCEDURE [$(schema)].[check_home]
     @confirm bit = 0  -- 1: this database becomes a home (confirm_copy)
 AS

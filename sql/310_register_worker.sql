@@ -2,10 +2,10 @@
 -- @take_over = 1, other workers of the queue with this name and login are marked lost, and their jobs are returned at
 -- once. This is for a process that is the only one of its name. (The login must match, because any worker can choose
 -- the name.) Result: completion, delivery, max_attempts, paused, holds (of the schema: 1 pause_all, 2 a copy, 3 both),
--- taken_over (returned jobs of lost workers, ready or
--- dead), has_sink, workers_lost (workers marked lost: those of this name and those with an expired lease), jobs_dead
--- (the dead jobs among taken_over), and the wishes for the worker as heartbeat returns them. A new registration has the
--- wishes for its name (worker_wish); that of a process that was registered before keeps the wishes of then (@replaces).
+-- taken_over (returned jobs of lost workers, ready or dead), has_sink, workers_lost (workers marked lost: those of this
+-- name and those with an expired lease), jobs_dead (the dead jobs among taken_over), and the wishes for the worker as
+-- heartbeat returns them. A new registration has the wishes for its name (worker_wish); that of a process that was
+-- registered before keeps the wishes of then (@replaces).
 CREATE OR ALTER PROCEDURE [$(schema)].[register_worker]
     @queue     nvarchar(129),
     @worker_id uniqueidentifier,
@@ -95,7 +95,8 @@ BEGIN
     WHERE worker_id = @worker_id AND lost_at IS NULL;
 END;
 
-SELECT completion, delivery, max_attempts, CAST(paused AS bit) AS paused, paused / 2 AS holds, @jobs_ready + @jobs_dead AS taken_over,
+SELECT completion, delivery, max_attempts, CAST(paused AS bit) AS paused, paused / 2 AS holds,
+       @jobs_ready + @jobs_dead AS taken_over,
        CAST(CASE WHEN sink IS NULL THEN 0 ELSE 1 END AS bit) AS has_sink,
        @namesakes + @run_out AS workers_lost, @jobs_dead AS jobs_dead, w.quiet, w.stops, w.threads,
        CASE WHEN w.debug_until > SYSUTCDATETIME() THEN 1 ELSE 0 END AS debugs

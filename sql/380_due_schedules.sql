@@ -1,8 +1,8 @@
 -- For the elected worker: returns up to @max schedules to check now, the longest due first, without locked schedules.
 -- Result: name, revision, cron, time_zone, make_up, jitter_ms, next_at, error, now. If the clock was set back since the
 -- last check, the next time may be far away. The schedule is then returned, and its next time is calculated from now.
--- In a copied database that is not confirmed (check_home), no schedule is due.
--- This is not done for less than a minute, because a small correction of the clock would otherwise fire a time twice.
+-- In a copied database that is not confirmed (check_home), no schedule is due. This is not done for less than a minute,
+-- because a small correction of the clock would otherwise fire a time twice.
 CREATE OR ALTER PROCEDURE [$(schema)].[due_schedules]
     @queue nvarchar(129),
     @max   int = 100
@@ -23,7 +23,8 @@ SELECT TOP (@max) s.name, s.revision, s.cron, s.time_zone, s.make_up, s.jitter_m
        CASE WHEN s.looked_at > DATEADD(MINUTE, 1, @now) AND s.next_at > @now THEN @now ELSE s.next_at END AS next_at,
        s.error, @now AS now
 FROM [$(schema)].[schedules] AS s WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (schedules_due))
-WHERE s.queue_id = @queue_id AND s.paused = 0 AND @held = 0 AND (s.look_at <= @now OR s.looked_at > DATEADD(MINUTE, 1, @now))
+WHERE s.queue_id = @queue_id AND s.paused = 0 AND @held = 0
+    AND (s.look_at <= @now OR s.looked_at > DATEADD(MINUTE, 1, @now))
 ORDER BY s.look_at
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 GO

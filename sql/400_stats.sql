@@ -1,11 +1,11 @@
 -- Counts the jobs of one queue or, with NULL, of every queue. Reads by NOLOCK, so it neither blocks nor is blocked, and
 -- the numbers are not from one moment. Reads every entry of the small indexes once or, with @most, at most that many
 -- entries of each, which is cheap at any depth. A count of @most is then a minimum, and the oldest ready job is the
--- oldest of the counted jobs. Result: queue, claim_order, completion, delivery, max_attempts, paused,
--- held (what holds all queues: schema, copy; see list_holds), ready, scheduled,
--- claimed, done, dead, archived, workers, oldest_ready_ms (NULL: none ready; in a fair queue, of the jobs that wait, too), keep_done_s, keep_dead_s (NULL: for
--- ever), sink, cancelled, waiting, group_limit, retry_passes, max_running, rate_jobs, rate_ms, dead_queue,
--- max_depth, halt_groups, age_after_ms, fair.
+-- oldest of the counted jobs. Result: queue, claim_order, completion, delivery, max_attempts, paused, held (what holds
+-- all queues: schema, copy; see list_holds), ready, scheduled, claimed, done, dead, archived, workers, oldest_ready_ms
+-- (NULL: none ready; in a fair queue, of the jobs that wait, too), keep_done_s, keep_dead_s (NULL: for ever), sink,
+-- cancelled, waiting, group_limit, retry_passes, max_running, rate_jobs, rate_ms, dead_queue, max_depth, halt_groups,
+-- age_after_ms, fair.
 CREATE OR ALTER PROCEDURE [$(schema)].[stats]
     @queue nvarchar(129) = NULL,
     @most  bigint        = NULL  -- how many jobs of each state (ready: of each index) to count; NULL: all

@@ -1,7 +1,6 @@
 -- Returns what the newest attempts of one job of the queue wrote, the newest first. Of a running attempt it is what the
--- worker has reported so far, about once a second. Reads by NOLOCK, so that it never
--- blocks a worker. Result: attempt, fence, noted_at, log_end (how many bytes of UTF-8 it has in all), log (the last of
--- them), is_running.
+-- worker has reported so far, about once a second. Reads by NOLOCK, so that it never blocks a worker. Result: attempt,
+-- fence, noted_at, log_end (how many bytes of UTF-8 it has in all), log (the last of them), is_running.
 CREATE OR ALTER PROCEDURE [$(schema)].[job_logs]
     @queue  nvarchar(129),
     @job_id bigint,

@@ -86,6 +86,9 @@ GRANT EXECUTE ON OBJECT::[$(schema)].[enqueue_batch] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[delete_queue] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[stats] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[list_workers] TO [$(schema)_operator];
+GRANT SELECT ON OBJECT::[$(schema)].[queues_now] TO [$(schema)_operator];
+GRANT SELECT ON OBJECT::[$(schema)].[jobs_now] TO [$(schema)_operator];
+GRANT SELECT ON OBJECT::[$(schema)].[workers_now] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[list_holds] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[list_errors] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[begin_audit] TO [$(schema)_operator];
@@ -99,6 +102,7 @@ GRANT EXECUTE ON OBJECT::[$(schema)].[sample] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[unfinished] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[pause] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[resume] TO [$(schema)_operator];
+GRANT EXECUTE ON OBJECT::[$(schema)].[do_duties] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[pause_all] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[resume_all] TO [$(schema)_operator];
 GRANT EXECUTE ON OBJECT::[$(schema)].[confirm_copy] TO [$(schema)_operator];
@@ -143,6 +147,9 @@ GO
 -- Sees everything and changes nothing.
 GRANT EXECUTE ON OBJECT::[$(schema)].[stats] TO [$(schema)_monitor];
 GRANT EXECUTE ON OBJECT::[$(schema)].[list_workers] TO [$(schema)_monitor];
+GRANT SELECT ON OBJECT::[$(schema)].[queues_now] TO [$(schema)_monitor];
+GRANT SELECT ON OBJECT::[$(schema)].[jobs_now] TO [$(schema)_monitor];
+GRANT SELECT ON OBJECT::[$(schema)].[workers_now] TO [$(schema)_monitor];
 GRANT EXECUTE ON OBJECT::[$(schema)].[list_holds] TO [$(schema)_monitor];
 GRANT EXECUTE ON OBJECT::[$(schema)].[list_errors] TO [$(schema)_monitor];
 GRANT EXECUTE ON OBJECT::[$(schema)].[list_audit] TO [$(schema)_monitor];

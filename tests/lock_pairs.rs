@@ -103,12 +103,13 @@ const BATCH_CALLS: [(&str, &str); 12] = [
 
 /// What an operator may leave open in a transaction: each procedure that the role may run and that changes anything, on
 /// jobs -2 and -5 and on a schedule, with whether it refuses to be part of one.
-const OPERATOR_CALLS: [(&str, &str, bool); 28] = [
+const OPERATOR_CALLS: [(&str, &str, bool); 29] = [
     ("create_queue", "EXEC [$(schema)].[create_queue] @queue = N'work', @max_attempts = 7", true),
     ("delete_queue", "EXEC [$(schema)].[delete_queue] @queue = N'work', @with_jobs = 1", true),
     ("pause", "EXEC [$(schema)].[pause] @queue = N'work'", true),
     ("pause_all", "EXEC [$(schema)].[pause_all]", true),
     ("resume_all", "EXEC [$(schema)].[resume_all]", true),
+    ("do_duties", "EXEC [$(schema)].[do_duties]", true),
     ("confirm_copy", "EXEC [$(schema)].[confirm_copy]", true),
     ("resume", "EXEC [$(schema)].[resume] @queue = N'work'", true),
     ("enqueue", "EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'x'", false),
@@ -437,6 +438,9 @@ fn each_procedure_by_which_an_operator_changes_something_is_tried_in_an_open_tra
         "stats",
         "list_workers",
         "list_holds",
+        "queues_now",
+        "jobs_now",
+        "workers_now",
         "job_logs",
         "list_errors",
         "list_audit",

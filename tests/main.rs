@@ -98,6 +98,7 @@ mod prometheus;
 mod queue_limits;
 mod random_graphs;
 mod readpast;
+mod reports;
 mod resources;
 mod retention;
 mod retries;

@@ -110,6 +110,7 @@ pub(super) const SCRIPTS: &[(&str, &str)] = &[
     ("380_due_schedules.sql", include_str!("../../../sql/380_due_schedules.sql")),
     ("382_fire_schedule.sql", include_str!("../../../sql/382_fire_schedule.sql")),
     ("384_fail_schedule.sql", include_str!("../../../sql/384_fail_schedule.sql")),
+    ("385_do_duties.sql", include_str!("../../../sql/385_do_duties.sql")),
     ("400_stats.sql", include_str!("../../../sql/400_stats.sql")),
     ("402_list_workers.sql", include_str!("../../../sql/402_list_workers.sql")),
     ("404_list_history.sql", include_str!("../../../sql/404_list_history.sql")),
@@ -157,6 +158,9 @@ pub(super) const SCRIPTS: &[(&str, &str)] = &[
     ("500_begin_audit.sql", include_str!("../../../sql/500_begin_audit.sql")),
     ("502_end_audit.sql", include_str!("../../../sql/502_end_audit.sql")),
     ("504_list_audit.sql", include_str!("../../../sql/504_list_audit.sql")),
+    ("880_queues_now.sql", include_str!("../../../sql/880_queues_now.sql")),
+    ("882_jobs_now.sql", include_str!("../../../sql/882_jobs_now.sql")),
+    ("884_workers_now.sql", include_str!("../../../sql/884_workers_now.sql")),
     ("900_roles.sql", include_str!("../../../sql/900_roles.sql")),
     ("990_end.sql", include_str!("../../../sql/990_end.sql")),
 ];
