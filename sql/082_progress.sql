@@ -1,5 +1,5 @@
--- Reports of running jobs: a checkpoint for the next attempt, progress and the end of the log for people. A row stays until expire finds
--- that its job is gone or done.
+-- Reports of running jobs: a checkpoint for the next attempt, progress and the end of the log for people. A row stays
+-- until expire finds that its job is gone or done.
 IF OBJECT_ID(N'[$(schema)].[progress]', N'U') IS NULL
     CREATE TABLE [$(schema)].[progress]
     (

@@ -8,7 +8,7 @@ BEGIN TRY
         FROM sys.tables
         WHERE schema_id = SCHEMA_ID(N'$(schema)') AND lock_escalation_desc <> N'DISABLE'
             AND name IN (N'jobs', N'attempts', N'batches', N'batch_additions', N'batch_counts', N'groups',
-                N'group_events', N'group_weights', N'edges', N'edge_events'));
+                N'group_events', N'group_weights', N'edges', N'edge_events', N'logs'));
     EXEC (@alter);
 
     -- STATISTICS_NORECOMPUTE on every index, because changed statistics would recompile the hot statements.

@@ -209,7 +209,7 @@ COMMIT TRANSACTION;
 -- As other queues; after the commit, so that pause_all finds the queue, or this finds the hold.
 IF @created = 1 AND EXISTS (SELECT 1 FROM [$(schema)].[holds] WITH (NOLOCK))
     UPDATE [$(schema)].[queues] WITH (ROWLOCK)
-    SET paused = (SELECT ISNULL(SUM(CAST(h.hold AS int)), 0) FROM [$(schema)].[holds] AS h)
+    SET paused = paused % 2 + (SELECT ISNULL(SUM(CAST(h.hold AS int)), 0) FROM [$(schema)].[holds] AS h)
     WHERE queue_id = @queue_id;
 
 -- Resets the marks after a change of the order. Jobs below a lifo queue's gaps are ready, and claims of the other

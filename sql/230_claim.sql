@@ -53,11 +53,11 @@ DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @is_lifo bit, @deli
     @alone_waits bit = 0, @status int, @room int = @max,
     @at_least smallint = -32768, @priority smallint, @mark bigint, @gap_from bigint, @below_to bigint,
     @below_from bigint, @mark_highest bigint, @mark_lowered bigint, @from_id bigint, @end_id bigint, @part tinyint,
-    @claimed int, @is_over bit, @late bit = 0, @begun int = @@TRANCOUNT;
+    @claimed int, @is_over bit, @late bit = 0, @begun int = @@TRANCOUNT, @is_copy int = 0;
 
--- The first call of a connection.
-IF SESSION_CONTEXT(N'$(schema).home') IS NULL
-    EXEC [$(schema)].[check_home];
+-- The first call of a connection to this database.
+IF ISNULL(CAST(SESSION_CONTEXT(N'$(schema).home') AS int), 0) <> DB_ID()
+    EXEC @is_copy = [$(schema)].[check_home];
 SET @expired = NULL;
 SELECT @queue_id = queue_id, @is_lifo = CASE claim_order WHEN 'lifo' THEN 1 ELSE 0 END, @delivery = delivery,
        @max_attempts = max_attempts, @paused = paused, @group_limit = group_limit, @halts = halt_groups, @age_after_ms = age_after_ms, @is_fair = fair,
@@ -102,7 +102,7 @@ END;
 -- NULL in the other orders, because observations under one order must not move the marks of another.
 SELECT @lowered = NULL, @highest = CASE WHEN @is_lifo = 1 THEN 0 END;
 
-IF @paused = 1
+IF @paused = 1 OR @is_copy = 1
     RETURN 0;
 -- Only the first entries are read, because jobs that run may be among them.
 SELECT TOP (1) @late = 1

@@ -156,12 +156,13 @@ BEGIN
             ON a.job_id = f.job_id
         WHERE f.fence > 1 AND f.outcome = 0
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
-    IF @fence > 1 AND EXISTS (SELECT 1 FROM [$(schema)].[logs] WITH (NOLOCK))
+    -- (With the ids, it does not read over the ghosts of deleted logs.)
+    IF EXISTS (SELECT 1 FROM [$(schema)].[logs] WITH (NOLOCK, FORCESEEK (logs_pk (job_id)))
+               WHERE job_id BETWEEN (SELECT MIN(job_id) FROM @jobs) AND (SELECT MAX(job_id) FROM @jobs))
         DELETE l
-        FROM @jobs AS f
-        INNER JOIN @found AS d ON d.job_id = f.job_id
-        INNER LOOP JOIN [$(schema)].[logs] AS l WITH (ROWLOCK, FORCESEEK, INDEX (logs_pk)) ON l.job_id = f.job_id
-        WHERE f.fence > 1 AND f.outcome = 0
+        FROM @found AS d
+        INNER LOOP JOIN [$(schema)].[logs] AS l WITH (ROWLOCK, FORCESEEK, INDEX (logs_pk)) ON l.job_id = d.job_id
+        WHERE d.dead = 0
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
 END;
 ELSE IF @completion = 'annotate'

@@ -23,8 +23,8 @@ DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @jobs_ready int = 0
     @namesakes int = 0, @run_out int = 0,
     @login nvarchar(128) = ISNULL(ORIGINAL_LOGIN(), USER_NAME());  -- in Azure SQL Database ORIGINAL_LOGIN is NULL
 
--- The first call of a connection.
-IF SESSION_CONTEXT(N'$(schema).home') IS NULL
+-- The first call of a connection to this database.
+IF ISNULL(CAST(SESSION_CONTEXT(N'$(schema).home') AS int), 0) <> DB_ID()
     EXEC [$(schema)].[check_home];
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
@@ -45,21 +45,21 @@ BEGIN
     VALUES
         (@worker_id, @queue_id, @name, @login, @lease_ms, @now, DATEADD(MILLISECOND, @lease_ms, @now), @resources);
     -- Only now: worker_wish writes the wishes for a name before it looks for the name's workers.
-    IF @replaces IS NULL
-        UPDATE w
-        SET quiet = n.quiet, threads = n.threads, debug_until = n.debug_until
-        FROM [$(schema)].[name_wishes] AS n WITH (READCOMMITTEDLOCK, ROWLOCK, FORCESEEK)
-        INNER LOOP JOIN [$(schema)].[workers] AS w WITH (ROWLOCK, FORCESEEK (workers_pk (worker_id)))
-            ON w.worker_id = @worker_id
-        WHERE n.queue_id = @queue_id AND n.name = @name
-        OPTION (MAXDOP 1);
-    ELSE
+    IF @replaces IS NOT NULL
         UPDATE w
         SET quiet = p.quiet, stops = p.stops, threads = p.threads, debug_until = p.debug_until, wished_at = p.wished_at
         FROM [$(schema)].[workers] AS p WITH (NOLOCK, FORCESEEK (workers_pk (worker_id)))
-        INNER LOOP JOIN [$(schema)].[workers] AS w WITH (ROWLOCK, FORCESEEK (workers_pk (worker_id)))
+        INNER LOOP JOIN [$(schema)].[workers] AS w WITH (ROWLOCK, FORCESEEK, INDEX (workers_pk))
             ON w.worker_id = @worker_id
         WHERE p.worker_id = @replaces AND p.queue_id = @queue_id AND p.name = @name
+        OPTION (MAXDOP 1);
+    IF @replaces IS NULL OR @@ROWCOUNT = 0  -- or the row is gone, after a day
+        UPDATE w
+        SET quiet = n.quiet, threads = n.threads, debug_until = n.debug_until
+        FROM [$(schema)].[name_wishes] AS n WITH (READCOMMITTEDLOCK, ROWLOCK, FORCESEEK)
+        INNER LOOP JOIN [$(schema)].[workers] AS w WITH (ROWLOCK, FORCESEEK, INDEX (workers_pk))
+            ON w.worker_id = @worker_id
+        WHERE n.queue_id = @queue_id AND n.name = @name
         OPTION (MAXDOP 1);
 END;
 

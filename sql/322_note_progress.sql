@@ -1,8 +1,8 @@
 -- Stores reports of running jobs that this worker holds under this fence: checkpoints for the next attempt, progress,
 -- and the end of the log. The log of a running job is replaced by the next report. That of an attempt that has ended
 -- (keeps_log), or whose worker was lost, goes to logs. No result. First locks the jobs' rows until the end, in the same
--- order as finish, so that only the holder of a job writes its progress. UPDLOCK, because an S lock would be released at
--- once.
+-- order as finish, so that only the holder of a job writes its progress. UPDLOCK, because an S lock would be released
+-- at once.
 CREATE OR ALTER PROCEDURE [$(schema)].[note_progress]
     @worker_id uniqueidentifier,
     @notes     [$(schema)].[progress_list] READONLY
@@ -69,12 +69,19 @@ WHERE p.fence < n.fence AND p.log IS NOT NULL
                     WHERE l.job_id = p.job_id AND l.fence = p.fence)
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
+-- Before the fence changes, and only where it must: each write of a log goes to the transaction log in full.
+UPDATE p
+SET log_end = CASE WHEN n.keeps_log = 1 THEN NULL ELSE n.log_end END,
+    log = CASE WHEN n.keeps_log = 1 THEN NULL ELSE n.log END
+FROM @held AS h
+INNER LOOP JOIN @notes AS n ON n.job_id = h.job_id
+INNER LOOP JOIN [$(schema)].[progress] AS p WITH (ROWLOCK, FORCESEEK, INDEX (progress_pk)) ON p.job_id = h.job_id
+WHERE n.log IS NOT NULL OR (p.fence < n.fence AND p.log IS NOT NULL)
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
+
 UPDATE p
 SET fence = n.fence, noted_at = @now, fraction = ISNULL(n.fraction, p.fraction), text = ISNULL(n.text, p.text),
-    [checkpoint] = ISNULL(n.[checkpoint], p.[checkpoint]),
-    log_end = CASE WHEN n.keeps_log = 1 OR (n.log IS NULL AND p.fence < n.fence) THEN NULL
-                   ELSE ISNULL(n.log_end, p.log_end) END,
-    log = CASE WHEN n.keeps_log = 1 OR (n.log IS NULL AND p.fence < n.fence) THEN NULL ELSE ISNULL(n.log, p.log) END
+    [checkpoint] = ISNULL(n.[checkpoint], p.[checkpoint])
 FROM @held AS h
 INNER LOOP JOIN @notes AS n ON n.job_id = h.job_id
 INNER LOOP JOIN [$(schema)].[progress] AS p WITH (ROWLOCK, FORCESEEK, INDEX (progress_pk)) ON p.job_id = h.job_id

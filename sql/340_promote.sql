@@ -99,6 +99,8 @@ EXEC [$(schema)].[advance_edges] 200, 1, @error OUTPUT;
 SELECT TOP (1) @late = 1
 FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_start_by))
 WHERE queue_id = @queue_id AND start_by <= @now AND start_by IS NOT NULL AND ended = 0
+    AND NOT EXISTS (SELECT 1 FROM [$(schema)].[queues] AS q WITH (NOLOCK, FORCESEEK (queues_pk (queue_id)))
+                    WHERE q.queue_id = @queue_id AND q.paused >= 4)  -- a copy that is not confirmed
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 IF @late = 1 AND @@LOCK_TIMEOUT NOT BETWEEN 0 AND 1000
     SET LOCK_TIMEOUT 1000;

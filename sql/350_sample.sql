@@ -4,8 +4,8 @@
 --
 -- The sample is cheap at any depth, but imprecise. For each of at most 100 priorities, the first 10,000 ready jobs are
 -- counted, and the rest is estimated from the density of the job ids. Of other states, at most 100,000 jobs are
--- counted. In a fair queue, jobs that wait in groups count as ready. The oldest ready job is the oldest of the counted jobs. (stats counts exactly.) The first sample of a minute
--- writes the previous one into history. Result: ready, scheduled, claimed, dead, workers, paused, oldest_ready_ms
+-- counted. In a fair queue, jobs that wait in groups count as ready. The oldest ready job is the oldest of the counted
+-- jobs. (stats counts exactly.) The first sample of a minute writes the previous one into history. Result: ready, scheduled, claimed, dead, workers, paused, oldest_ready_ms
 -- (NULL: none ready), sample_age_ms (NULL: the first sample is still being taken), cancelled, waiting, open_batches
 -- (with their follow-up in the queue).
 CREATE OR ALTER PROCEDURE [$(schema)].[sample]
@@ -51,6 +51,8 @@ BEGIN
     IF EXISTS (SELECT 1 FROM [$(schema)].[samples] WITH (NOLOCK)
         WHERE queue_id = @queue_id AND DATEDIFF(MINUTE, sampled_at, @now) <> 0)
     BEGIN
+        -- The database may have joined an availability group since the connections were opened.
+        EXEC [$(schema)].[check_home];
         SET @most = 1 + @max_age_ms / 30000;
         EXEC [$(schema)].[note_history] @queue_id, @most;
     END;

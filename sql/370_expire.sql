@@ -20,7 +20,9 @@ DECLARE @old TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED WITH (IGNORE_DU
 DECLARE @gone TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, failed bit NOT NULL, state tinyint NULL);
 DECLARE @ended [$(schema)].[member_list];
 
-SELECT @queue_id = queue_id, @keep_done_s = keep_done_s, @keep_dead_s = keep_dead_s
+-- In a copy that is not confirmed, nothing is deleted.
+SELECT @queue_id = queue_id, @keep_done_s = CASE WHEN paused < 4 THEN keep_done_s END,
+       @keep_dead_s = CASE WHEN paused < 4 THEN keep_dead_s END
     FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
@@ -111,7 +113,8 @@ IF EXISTS (SELECT 1 FROM @gone WHERE failed = 1)
     INNER LOOP JOIN [$(schema)].[attempts] AS a WITH (ROWLOCK, FORCESEEK, INDEX (attempts_pk)) ON a.job_id = g.job_id
     WHERE g.failed = 1
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
-IF EXISTS (SELECT 1 FROM [$(schema)].[logs] WITH (NOLOCK))
+IF EXISTS (SELECT 1 FROM [$(schema)].[logs] WITH (NOLOCK, FORCESEEK (logs_pk (job_id)))
+           WHERE job_id BETWEEN (SELECT MIN(job_id) FROM @gone) AND (SELECT MAX(job_id) FROM @gone))
     DELETE l
     FROM @gone AS g
     INNER LOOP JOIN [$(schema)].[logs] AS l WITH (ROWLOCK, FORCESEEK, INDEX (logs_pk)) ON l.job_id = g.job_id

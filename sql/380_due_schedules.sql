@@ -9,12 +9,12 @@ CREATE OR ALTER PROCEDURE [$(schema)].[due_schedules]
 AS
 SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @held bit;
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @held bit, @is_copy int = 0;
 
--- The first call of a connection.
-IF SESSION_CONTEXT(N'$(schema).home') IS NULL
-    EXEC [$(schema)].[check_home];
-SELECT @queue_id = queue_id, @held = CASE WHEN paused >= 4 THEN 1 ELSE 0 END
+-- The first call of a connection to this database.
+IF ISNULL(CAST(SESSION_CONTEXT(N'$(schema).home') AS int), 0) <> DB_ID()
+    EXEC @is_copy = [$(schema)].[check_home];
+SELECT @queue_id = queue_id, @held = CASE WHEN paused >= 4 OR @is_copy = 1 THEN 1 ELSE 0 END
 FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;

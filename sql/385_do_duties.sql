@@ -13,6 +13,7 @@ DECLARE @name nvarchar(128), @number int, @message nvarchar(2048), @found bit = 
 IF @@TRANCOUNT > 0
     THROW 58003, N'do_duties cannot run inside a transaction; COMMIT or ROLLBACK it first', 1;
 
+EXEC [$(schema)].[check_home];
 WHILE 1 = 1
 BEGIN
     SET @name = (SELECT TOP (1) name FROM [$(schema)].[queues] WITH (NOLOCK)

@@ -55,7 +55,7 @@ BEGIN
         threads = CASE WHEN @threads IS NULL THEN n.threads ELSE NULLIF(@threads, 0) END,
         debug_until = CASE WHEN @debug_s IS NULL THEN n.debug_until ELSE @debug_until END
     FROM [$(schema)].[queues] AS q WITH (NOLOCK)
-    INNER LOOP JOIN [$(schema)].[name_wishes] AS n WITH (ROWLOCK, FORCESEEK (name_wishes_pk (queue_id, name)))
+    INNER LOOP JOIN [$(schema)].[name_wishes] AS n WITH (ROWLOCK, FORCESEEK, INDEX (name_wishes_pk))
         ON n.queue_id = q.queue_id AND n.name = @worker
     WHERE @queue_id IS NULL OR q.queue_id = @queue_id
     OPTION (MAXDOP 1);

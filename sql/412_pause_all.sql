@@ -1,13 +1,15 @@
 -- Pauses all queues of the schema, also those that are created later, until resume_all. Queues that are paused by
 -- themselves stay paused then. Cannot run in a transaction.
 CREATE OR ALTER PROCEDURE [$(schema)].[pause_all]
-    @why nvarchar(400) = NULL  -- for list_holds
+    @why nvarchar(401) = NULL  -- for list_holds, up to 400 characters
 AS
 SET NOCOUNT, XACT_ABORT ON;
 SET IMPLICIT_TRANSACTIONS OFF;  -- as in pause
 DECLARE @login nvarchar(128) = ISNULL(ORIGINAL_LOGIN(), USER_NAME());
 IF @@TRANCOUNT > 0
     THROW 58003, N'pause_all would block all queues inside a transaction; COMMIT or ROLLBACK it first', 1;
+IF DATALENGTH(@why) > 800
+    THROW 58003, N'why must have at most 400 characters', 1;
 EXEC [$(schema)].[check_text] N'why', @why;
 
 -- The hold first: create_queue adds its queue before it looks for holds.
@@ -16,5 +18,5 @@ IF @@ROWCOUNT = 0
     INSERT [$(schema)].[holds] (hold, since, login, why)
     SELECT 2, SYSUTCDATETIME(), @login, @why
     WHERE NOT EXISTS (SELECT 1 FROM [$(schema)].[holds] WITH (UPDLOCK, HOLDLOCK) WHERE hold = 2);
-UPDATE [$(schema)].[queues] WITH (ROWLOCK) SET paused = paused + 2 WHERE paused / 2 % 2 = 0;
+EXEC [$(schema)].[set_hold] 2, 1;
 GO

@@ -7,5 +7,5 @@ IF @@TRANCOUNT > 0
     THROW 58003, N'resume_all would block all queues inside a transaction; COMMIT or ROLLBACK it first', 1;
 
 DELETE [$(schema)].[holds] WHERE hold = 2;
-UPDATE [$(schema)].[queues] WITH (ROWLOCK) SET paused = paused - 2 WHERE paused / 2 % 2 = 1;
+EXEC [$(schema)].[set_hold] 2, 0;
 GO

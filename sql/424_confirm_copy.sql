@@ -2,17 +2,20 @@
 -- Before that, delete or cancel those that must not run a second time. With @server and @database_name, only notes
 -- another database in advance that is no copy, such as the partner of a geo-replication. Cannot run in a transaction.
 CREATE OR ALTER PROCEDURE [$(schema)].[confirm_copy]
-    @server        nvarchar(128) = NULL,  -- as SERVERPROPERTY(N'ServerName') returns it there
-    @database_name nvarchar(128) = NULL
+    @server        nvarchar(129) = NULL,  -- as SERVERPROPERTY(N'ServerName') returns it there
+    @database_name nvarchar(129) = NULL
 AS
 SET NOCOUNT, XACT_ABORT ON;
 SET IMPLICIT_TRANSACTIONS OFF;  -- as in pause
+DECLARE @now datetime2(3) = SYSUTCDATETIME();
 IF @@TRANCOUNT > 0
     THROW 58003, N'confirm_copy would block all queues inside a transaction; COMMIT or ROLLBACK it first', 1;
 
 IF @server IS NOT NULL AND @database_name IS NULL OR @server IS NULL AND @database_name IS NOT NULL
     THROW 58003, N'server and database_name must be given together', 1;
 
+IF DATALENGTH(@server) > 256 OR DATALENGTH(@database_name) > 256
+    THROW 58003, N'server and database_name must have at most 128 characters', 1;
 IF @server IS NOT NULL
 BEGIN
     INSERT [$(schema)].[homes] (server, database_name, noted_at, login)
@@ -20,6 +23,13 @@ BEGIN
     RETURN 0;
 END;
 EXEC [$(schema)].[check_home] @confirm = 1;
+-- As resume_schedule: the times that have passed meanwhile are not made up for, because they fired in the original.
+UPDATE s
+SET next_at = @now, look_at = @now, looked_at = @now, revision = revision + 1
+FROM [$(schema)].[schedules] AS s WITH (ROWLOCK)
+WHERE s.next_at < @now
+    AND EXISTS (SELECT 1 FROM [$(schema)].[queues] AS q WHERE q.queue_id = s.queue_id AND q.paused >= 4)
+OPTION (MAXDOP 1);
 DELETE [$(schema)].[holds] WHERE hold = 4;
-UPDATE [$(schema)].[queues] WITH (ROWLOCK) SET paused = paused - 4 WHERE paused >= 4;
+EXEC [$(schema)].[set_hold] 4, 0;
 GO

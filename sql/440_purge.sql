@@ -162,7 +162,8 @@ BEGIN
     FROM @gone AS g
     INNER LOOP JOIN [$(schema)].[attempts] AS a WITH (ROWLOCK, FORCESEEK, INDEX (attempts_pk)) ON a.job_id = g.job_id
     OPTION (MAXDOP 1);
-    IF EXISTS (SELECT 1 FROM [$(schema)].[logs] WITH (NOLOCK))
+    IF EXISTS (SELECT 1 FROM [$(schema)].[logs] WITH (NOLOCK, FORCESEEK (logs_pk (job_id)))
+               WHERE job_id BETWEEN (SELECT MIN(job_id) FROM @gone) AND (SELECT MAX(job_id) FROM @gone))
         DELETE l
         FROM @gone AS g
         INNER LOOP JOIN [$(schema)].[logs] AS l WITH (ROWLOCK, FORCESEEK, INDEX (logs_pk)) ON l.job_id = g.job_id

@@ -31,7 +31,7 @@ DROP PROCEDURE IF EXISTS [$(schema)].[do_duties], [$(schema)].[list_audit], [$(s
     [$(schema)].[peek], [$(schema)].[list_groups], [$(schema)].[set_group_weight], [$(schema)].[worker_wish], [$(schema)].[delete_queue], [$(schema)].[delete_empty_queue], [$(schema)].[purge],
     [$(schema)].[set_priority], [$(schema)].[skip], [$(schema)].[run_again], [$(schema)].[promote_now], [$(schema)].[outcomes], [$(schema)].[cancel],
     [$(schema)].[requeue], [$(schema)].[note_requeued], [$(schema)].[confirm_copy], [$(schema)].[resume_all],
-    [$(schema)].[pause_all], [$(schema)].[list_holds], [$(schema)].[check_home], [$(schema)].[resume], [$(schema)].[pause],
+    [$(schema)].[pause_all], [$(schema)].[list_holds], [$(schema)].[check_home], [$(schema)].[set_hold], [$(schema)].[resume], [$(schema)].[pause],
     [$(schema)].[backlog], [$(schema)].[list_kinds], [$(schema)].[list_history], [$(schema)].[list_workers],
     [$(schema)].[stats], [$(schema)].[fail_schedule], [$(schema)].[fire_schedule], [$(schema)].[due_schedules],
     [$(schema)].[expire], [$(schema)].[thin_history], [$(schema)].[unfinished], [$(schema)].[sample],

@@ -1,5 +1,7 @@
 //! A restored or copied database starts held, and all queues of a schema can be paused together.
 
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use readpast::admin::{Check, CheckResult, Held, QueueOptions, Schedule};
@@ -34,8 +36,6 @@ async fn a_copy_runs_nothing_until_it_is_confirmed() {
     let mut original = WorkerSession::register(&fixture).await;
     queue.enqueue_many(&numbers(3)).await.unwrap();
     original.claim(1).await;
-    let every_second = Schedule::new("tick", "* * * * * *", NewJob::text("tick"));
-    queue.admin().set_schedule(&every_second).await.unwrap();
     let name = format!("{}_copy", fixture.database().unwrap());
     dev_server().await.copy_database(fixture.database().unwrap(), &name).unwrap();
 
@@ -43,19 +43,23 @@ async fn a_copy_runs_nothing_until_it_is_confirmed() {
     config.connection.url = format!("{};Database={name}", fixture.url()).into();
     let copy = Queue::connect(&config).await.unwrap();
     assert_eq!((held(&copy).await, finding(&copy).await), ((false, None), None), "nobody has looked yet");
-    let worker = Worker::builder(&copy, no_op()).start().await.unwrap();
+    let ran = Arc::new(Mutex::new(BTreeSet::new()));
+    let runs = ran.clone();
+    let handlers = Handlers::any(move |job: &Job, _: &Context| -> Result<(), BoxError> {
+        runs.lock().unwrap().insert(job.text()?.into_owned());
+        Ok(())
+    });
+    let worker = Worker::builder(&copy, handlers).start().await.unwrap();
     assert_eq!(held(&copy).await, (true, Some(Held::Copy)));
     let said = finding(&copy).await.unwrap();
     assert!(said.contains("restored or copied") && said.contains("confirm-copy"), "{said}");
     let hold = copy.admin().holds().await.unwrap().remove(0);
-    let original_name = hold.original.clone().unwrap().1;
+    let original_name = hold.original.clone().unwrap().database;
     assert_eq!((hold.held, original_name.as_str()), (Held::Copy, fixture.database().unwrap()));
     let rows = copy.admin().workers(Duration::MAX).await.unwrap();
     assert_eq!(rows.iter().filter(|row| row.is_live()).count(), 1, "the original's worker is lost here");
-    tokio::time::sleep(Duration::from_millis(1_500)).await; // the schedule would have fired, and claims have come
-    assert_eq!(worker.stats().done, 0);
-    let next = copy.admin().schedules().await.unwrap().remove(0);
-    assert_eq!(next.last_at, None);
+    until("it has claimed", || worker.stats().last_claim_succeeded).await;
+    assert_eq!((worker.stats().buffered, ran.lock().unwrap().len()), (0, 0));
     // A queue that is created now is held, too.
     let another = copy.named("another").unwrap();
     another.admin().create(QueueOptions::default()).await.unwrap();
@@ -64,7 +68,7 @@ async fn a_copy_runs_nothing_until_it_is_confirmed() {
 
     copy.admin().confirm_copy().await.unwrap();
     assert_eq!((held(&copy).await, finding(&copy).await), ((false, None), None));
-    until("its jobs run, also that of the lost worker", || worker.stats().done >= 3).await;
+    until("its jobs run, also that of the lost worker", || ran.lock().unwrap().len() == 3).await;
     worker.shutdown().await.unwrap();
     let worker = Worker::builder(&copy, no_op()).start().await.unwrap();
     assert_eq!(held(&copy).await, (false, None), "it is a home now");
@@ -79,15 +83,56 @@ async fn a_database_that_went_back_in_time_is_held_for_each_new_connection() {
     let mut first = WorkerSession::register(&fixture).await;
     fixture.queue.enqueue_many(&numbers(3)).await.unwrap();
     assert_eq!(first.claim(1).await.len(), 1);
+    let old = NewJob::text("ended");
+    let old = fixture.queue.enqueue(&old).await.unwrap().job_id;
+    let every_minute = Schedule::new("tick", "* * * * *", NewJob::text("tick"));
+    fixture.queue.admin().set_schedule(&every_minute).await.unwrap();
     let mut session = fixture.session().await;
+    let past = "UPDATE [$(schema)].[schedules] SET next_at = '20200101', look_at = '20200101'";
+    session.sql(past).await;
+    session.sql("UPDATE [$(schema)].[queues] SET keep_dead_s = 1").await;
+    let ended = "UPDATE [$(schema)].[jobs] SET state = 4, ended = 1, finished_at = '20200101' WHERE job_id = ";
+    session.sql(&format!("{ended}{old}")).await;
     session.sql("UPDATE [$(schema)].[homes] SET recovery_fork_guid = NEWID()").await;
     let mut second = WorkerSession::register(&fixture).await;
     assert_eq!(second.claim(1).await.len(), 0);
     assert_eq!(held(&fixture.queue).await, (true, Some(Held::Copy)));
+    let mut later = fixture.session().await;
+    let due = "EXEC [$(schema)].[due_schedules] @queue = N'work'";
+    assert!(later.sql(due).await.is_empty());
+    later.sql("EXEC [$(schema)].[expire] @queue = N'work'").await;
+    assert_eq!(fixture.job_counts().await.dead, 1, "nothing is deleted");
     let lost = first.try_claim(1).await.unwrap_err().to_string();
     assert!(lost.contains("has lost its lease"), "{lost}");
     fixture.queue.admin().confirm_copy().await.unwrap();
     assert_eq!(second.claim(3).await.len(), 2);
+    later.sql("EXEC [$(schema)].[expire] @queue = N'work'").await;
+    assert_eq!(fixture.job_counts().await.dead, 0);
+    let next = "SELECT COUNT(*) AS n FROM [$(schema)].[schedules] WHERE next_at > '20210101'";
+    assert_eq!(later.number(next).await, 1, "the times that have passed fired in the original");
+    fixture.remove().await;
+}
+
+/// The group's id is not visible on the dev server, so it is written as if it had been noted.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_unknown_is_noted_later_and_a_server_s_name_has_no_case() {
+    let fixture = Fixture::new("home_details").await;
+    WorkerSession::register(&fixture).await;
+    let mut session = fixture.session().await;
+    session.sql("UPDATE [$(schema)].[homes] SET recovery_fork_guid = NULL, server = UPPER(server)").await;
+    WorkerSession::register(&fixture).await;
+    assert_eq!(held(&fixture.queue).await, (false, None));
+    let noted = "SELECT COUNT(*) AS n FROM [$(schema)].[homes] WHERE recovery_fork_guid IS NOT NULL";
+    assert_eq!(session.number(noted).await, 1);
+    // In a transaction, nothing is written, and nothing is claimed in a copy.
+    fixture.queue.enqueue_many(&numbers(1)).await.unwrap();
+    let mut worker = WorkerSession::register(&fixture).await;
+    session.sql("UPDATE [$(schema)].[homes] SET recovery_fork_guid = NEWID()").await;
+    let mut other = fixture.session().await;
+    let claim = "BEGIN TRANSACTION; EXEC [$(schema)].[claim] @queue = N'work', @max = 1, @worker_id = ";
+    assert!(other.sql(&format!("{claim}'{}'", worker.id)).await.is_empty());
+    other.sql("ROLLBACK TRANSACTION").await;
+    assert_eq!((held(&fixture.queue).await, worker.claim(1).await.len()), ((false, None), 1), "checked before");
     fixture.remove().await;
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use readpast::admin::{CompletionPolicy, JobLog, JobState, QueueOptions};
 use readpast::config::{KeepLog, WorkerConfig};
-use readpast::{BoxError, Context, Handlers, Job, JobError, JobId, NewJob, Queue, Worker};
+use readpast::{BoxError, Context, Handlers, Job, JobError, JobId, NewJob, Output, Queue, Worker};
 use tokio::sync::Semaphore;
 
 use crate::support::{Fixture, Session, WorkerSession, changed, until};
@@ -72,6 +72,21 @@ async fn log_until(queue: &Queue, job_id: JobId, fits: impl Fn(&JobLog) -> bool)
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+}
+
+/// A large output has a way of its own to SQL Server.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_with_a_large_output_keeps_its_log() {
+    let options = QueueOptions::default().completion(CompletionPolicy::Annotate);
+    let fixture = Fixture::with("log_large", options).await;
+    let job_id = enqueued(&fixture.queue, "").await;
+    let handlers = Handlers::any(|_: &Job, context: &Context| -> Result<Output, BoxError> {
+        context.log("attempt 1");
+        Ok(Output::bytes(vec![b'x'; 1 << 20]))
+    });
+    start(&fixture.queue, &keeping(KeepLog::All), handlers).await.drain().await.unwrap();
+    assert_eq!(texts(&fixture.queue, job_id).await, said([1]));
+    fixture.remove().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

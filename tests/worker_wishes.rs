@@ -157,13 +157,11 @@ async fn a_worker_that_is_asked_to_stop_ends_in_order() {
     let worker = start(&fixture.queue, &named("a", 1), gated(&gate, &running)).await;
     fixture.queue.enqueue_many(&numbers(20)).await.unwrap();
     until("one runs", || running.load(Ordering::SeqCst) == 1).await;
-    let stop = worker.stop_handle();
     let ended = tokio::spawn(worker.run());
     ask(&fixture.queue, "a", Wish::Stop).await;
     delivered(&fixture.queue).await;
     gate.add_permits(1);
     let summary = ended.await.unwrap().unwrap();
-    drop(stop);
     assert!(summary.ended_in_order && summary.cut_off == 0, "{summary:?}");
     assert_eq!((summary.stats.done, fixture.job_counts().await.ready), (1, 19));
     let counted = "SELECT COUNT(*) AS n FROM [$(schema)].[jobs] WHERE attempt > 0";
@@ -280,6 +278,16 @@ async fn an_id_names_one_of_several_workers_with_a_name() {
     for worker in workers {
         worker.shutdown().await.unwrap();
     }
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quiet_worker_s_drain_ends_with_the_queue() {
+    let fixture = Fixture::new("quiet_drain").await;
+    let worker = start(&fixture.queue, &named("a", 1), no_op()).await;
+    ask(&fixture.queue, "a", Wish::Quiet).await;
+    until("it is quiet", || worker.stats().limited_by == Bottleneck::Quiet).await;
+    worker.drain().await.unwrap();
     fixture.remove().await;
 }
 

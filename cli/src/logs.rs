@@ -4,6 +4,7 @@ use std::env;
 use std::io::{self, IsTerminal};
 
 use anyhow::Result;
+use tracing::Level;
 use tracing_subscriber::Registry;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt;
@@ -26,7 +27,8 @@ impl Log {
     /// Writes readpast's debug messages from now on, or no longer.
     pub fn debug(&self, begins: bool) {
         let targets = self.asked.clone();
-        let targets = if begins { targets.with_target("readpast", LevelFilter::DEBUG) } else { targets };
+        let is_less = !self.asked.would_enable("readpast", &Level::DEBUG);
+        let targets = if begins && is_less { targets.with_target("readpast", LevelFilter::DEBUG) } else { targets };
         let _ = self.now.reload(targets); // an error: the log no longer exists
     }
 }
@@ -63,8 +65,6 @@ fn targets(asked: &str) -> Result<Targets> {
 
 #[cfg(test)]
 mod tests {
-    use tracing::Level;
-
     use super::*;
 
     #[test]

@@ -179,7 +179,7 @@ impl Admin<'_> {
     }
 
     /// Returns the logs of a job's newest attempts, up to `max` (1 to 20), the newest first. Which attempts have one is up
-    /// to the worker's `keep_log`; a running attempt has one as far as its worker has reported it, about once a second
+    /// to the worker's `keep_log`; for a running attempt, it contains what its worker has reported so far, about once a second
     /// ([`JobLog::since`] shows how to follow it). Reads without locks.
     ///
     /// # Errors

@@ -26,7 +26,8 @@ pub use crate::job::{ClaimOrder, CompletionPolicy, Delivery, JobState, Schedule}
 pub use crate::procedures::operator::{
     Asked, AskedWorker, AuditRow, Changed, Deleted, Edge, FailedAttempt, GraphJob, GraphStep, GroupRow, HistoryRow,
     Hold, IdPage, JobChange, JobCursor, JobEdges, JobFilter, JobGraph, JobLog, JobPage, JobProgress, JobRow, Keep,
-    KindRow, NewAudit, QueueOptions, QueueStats, Rate, ResourceInUse, ScheduleRow, Wish, WorkerRow, WorkerWish,
+    KindRow, NewAudit, Original, QueueOptions, QueueStats, Rate, ResourceInUse, ScheduleRow, Wish, WorkerRow,
+    WorkerWish,
 };
 pub use crate::procedures::{Held, Role};
 pub use crate::time::DurationHistogram;

@@ -90,7 +90,7 @@ impl Admin<'_> {
     /// Asks something of running workers of this queue, or of all queues
     /// ([`WorkerWish::of_all_queues`](crate::admin::WorkerWish::of_all_queues)). Their next heartbeats deliver it, and
     /// [`workers`](crate::admin::Admin::workers) shows whether they have. A worker that loses its lease keeps it; one that
-    /// starts again does not, except with [`WorkerWish::by_name`](crate::admin::WorkerWish::by_name). Returns the workers
+    /// is restarted forgets it, unless it was asked with [`WorkerWish::by_name`](crate::admin::WorkerWish::by_name). Returns the workers
     /// that were asked.
     ///
     /// ```no_run

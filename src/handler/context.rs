@@ -152,10 +152,10 @@ impl Context {
         self.note(Note::progress(fraction, text));
     }
 
-    /// Adds a line to this run's log, for `readpast job ID --log` and the page. Its end is kept, 16 KiB by default
-    /// (`worker.log_bytes`), and which attempts' logs stay is up to `worker.keep_log`. While the job runs, the worker writes
+    /// Adds a line to this run's log, for `readpast job ID --log` and the web UI. Its end is kept, 16 KiB by default
+    /// (`worker.log_bytes`); `worker.keep_log` decides which attempts keep their log. While the job runs, the worker writes
     /// it at most once a second, together with [`checkpoint`](Self::checkpoint)s. Line ends and tabs stay; other control
-    /// characters are left out.
+    /// characters are left out. A job of an `at_most_once` queue has no log.
     ///
     /// ```
     /// use readpast::{BoxError, Context, Job};
@@ -170,19 +170,22 @@ impl Context {
     /// assert_eq!(context.logged(), "pricing 4 bytes\n");
     /// ```
     pub fn log(&self, line: impl AsRef<str>) {
-        self.log_output(line.as_ref().as_bytes());
-        self.log_output(b"\n");
+        self.add_to_log(|log| log.add_line(line.as_ref()));
     }
 
-    /// Adds bytes to this run's log as a program wrote them: like [`log`](Self::log), but without a line end, and with
-    /// whatever is no UTF-8 as U+FFFD and without escape sequences of terminals. A character may come in two calls.
+    /// Adds bytes to this run's log as a program wrote them: like [`log`](Self::log), but without a line end, with invalid
+    /// UTF-8 as U+FFFD, and without escape sequences of terminals. A character may come in two calls.
     pub fn log_output(&self, written: &[u8]) {
+        self.add_to_log(|log| log.add(written));
+    }
+
+    fn add_to_log(&self, add: impl FnOnce(&RunLog) -> bool) {
         let limit = self.surroundings.log_bytes;
-        if limit == 0 || written.is_empty() || self.job.fence() == Fence::NONE {
+        if limit == 0 || self.job.fence() == Fence::NONE {
             return;
         }
         let log = self.log.get_or_init(|| Arc::new(RunLog::new(limit)));
-        if log.add(written) {
+        if add(log) {
             self.note(Note::log(log, false));
         }
     }
@@ -461,92 +464,5 @@ impl Context {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::mpsc;
-
-    use rayon::prelude::*;
-
-    use super::*;
-    use crate::id::JobId;
-    use crate::job::NewJob;
-
-    fn context() -> Context {
-        Context::for_test(Job::for_test(NewJob::text("")))
-    }
-
-    #[test]
-    fn a_context_is_cancelled_by_each_of_its_four_reasons() {
-        assert!(!context().is_cancelled() && !context().is_stopping());
-        let lost = context().cancelled();
-        assert!(lost.is_cancelled() && lost.is_lease_lost() && !lost.is_stopping_now());
-        assert!(context().time_limit(Duration::ZERO).is_cancelled());
-        let asked = context();
-        let (job_id, fence) = (asked.job.id(), asked.job.fence());
-        asked.cancellations.ask(JobId(job_id.0 + 1), fence);
-        assert!(!asked.is_cancelled(), "another job");
-        asked.cancellations.ask(job_id, fence);
-        assert!(asked.is_cancelled() && !asked.is_stopping() && !asked.is_lease_lost());
-        assert!(!context().time_limit(Duration::from_secs(60)).is_cancelled());
-        assert!(!context().time_limit(Duration::MAX).is_cancelled());
-        let stopping_now = context();
-        stopping_now.surroundings.stopping_now.set();
-        assert!(stopping_now.is_cancelled() && stopping_now.is_stopping() && stopping_now.is_stopping_now());
-    }
-
-    #[test]
-    fn a_job_that_may_end_is_stopping_and_not_cancelled() {
-        let context = context().stopping();
-        assert!(context.is_stopping() && !context.is_cancelled());
-    }
-
-    async fn timer_task_and_socket() -> u32 {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let connected = tokio::spawn(async move { tokio::net::TcpStream::connect(address).await.is_ok() });
-        listener.accept().await.unwrap();
-        u32::from(connected.await.unwrap())
-    }
-
-    #[test]
-    fn a_future_has_timers_tasks_and_sockets() {
-        assert_eq!(context().block_on(timer_task_and_socket()), 1);
-    }
-
-    /// The situation of a thread that waits in `par_iter` inside a call, and meanwhile runs another job, which makes
-    /// its own call.
-    #[test]
-    fn a_call_inside_a_call_ends_too_on_a_pool_with_fewer_threads_than_calls() {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
-        let context = context();
-        let ended = pool.install(|| {
-            let calls = (0..8).into_par_iter().map(|_| {
-                context.block_on(async {
-                    let inside = || context.block_on(timer_task_and_socket());
-                    let (one, other) = rayon::join(inside, inside);
-                    one + other + timer_task_and_socket().await
-                })
-            });
-            calls.sum::<u32>()
-        });
-        assert_eq!(ended, 24);
-    }
-
-    /// The program's runtime has one thread, which waits for the handler.
-    #[tokio::test]
-    async fn a_runtime_that_the_program_blocks_holds_no_call_up() {
-        let (sender, receiver) = mpsc::channel();
-        std::thread::spawn(move || sender.send(context().block_on(timer_task_and_socket())));
-        assert_eq!(receiver.recv_timeout(Duration::from_secs(60)), Ok(1));
-    }
-
-    #[tokio::test]
-    async fn the_last_context_may_go_inside_of_a_runtime() {
-        let context = std::thread::spawn(|| {
-            let context = context();
-            context.block_on(timer_task_and_socket());
-            context
-        });
-        drop(context.join().unwrap()); // a runtime that waited for its threads would panic here
-    }
-}
+#[path = "context_tests.rs"]
+mod tests;

@@ -4,9 +4,9 @@
 //! Context::log, Context::log_output ──▶ RunLog ──(a second later, or at the end of a kept run)──▶ note_progress
 //! ```
 //!
-//! The text is plain whatever a program writes: bytes that are no UTF-8 become U+FFFD, escape sequences of terminals are
-//! left out, a lone carriage return ends a line as a line feed does, and other control characters but tabs are left out.
-//! However much is written, the work for a piece is bounded by the size of the log.
+//! The text is plain whatever a program writes: invalid UTF-8 becomes U+FFFD, a lone carriage return ends a line as a line
+//! feed does, and escape sequences of terminals and control characters other than tabs are left out. However much is
+//! written, the work for a piece is bounded by the size of the log.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -24,7 +24,7 @@ pub(crate) struct RunLog {
 
 #[derive(Debug, Default)]
 struct LogText {
-    /// Twice as much as the limit at most, so that not every piece moves all of it.
+    /// About twice as much as the limit between two calls, so that not every piece moves all of it.
     end: String,
     /// How many bytes the log has in all, with those that were dropped.
     length: u64,
@@ -67,6 +67,15 @@ impl RunLog {
         !self.is_noted.swap(true, Ordering::AcqRel)
     }
 
+    /// The same for a line, without another's between it and its end.
+    pub(crate) fn add_line(&self, line: &str) -> bool {
+        let mut text = self.text.lock();
+        text.add(line.as_bytes(), self.limit);
+        text.add(b"\n", self.limit);
+        drop(text);
+        !self.is_noted.swap(true, Ordering::AcqRel)
+    }
+
     /// Returns the last bytes, up to the limit, and how many there were in all. What is added from now on is to be noted
     /// again.
     pub(crate) fn end(&self) -> (String, u64) {
@@ -97,6 +106,9 @@ impl LogText {
         }
         for chunk in written.utf8_chunks() {
             chunk.valid().chars().for_each(|character| self.add_char(character));
+            if self.end.len() > 2 * limit {
+                self.cut(limit);
+            }
             let invalid = chunk.invalid();
             let is_last = invalid.as_ptr_range().end == written.as_ptr_range().end;
             if is_last && is_beginning(invalid) {
@@ -119,8 +131,8 @@ impl LogText {
             (Escape::Begun, '\x20'..='\x2F') => Escape::Begun,
             (Escape::Control, '\x20'..='\x3F') => Escape::Control,
             (Escape::Text, '\x1B') => Escape::Begun,
-            // No title has several lines: the sequence was cut off.
-            (Escape::Control | Escape::Text, '\n') => {
+            // No sequence has several lines: it was cut off.
+            (Escape::Begun | Escape::Control | Escape::Text, '\n') => {
                 self.escape = Escape::Outside;
                 return self.add_text(character);
             }
@@ -149,6 +161,7 @@ impl LogText {
             from += 1;
         }
         self.end.drain(..from);
+        self.end.shrink_to(2 * limit);
     }
 }
 
@@ -171,7 +184,7 @@ mod tests {
 
     #[test]
     fn whatever_is_written_becomes_plain_text() {
-        let cases: [(&[&[u8]], &str); 12] = [
+        let cases: [(&[&[u8]], &str); 13] = [
             (&[b"one\n", b"two\n"], "one\ntwo\n"),
             (&["h\u{e4}lf".as_bytes()], "h\u{e4}lf"),
             (&[b"\xF0\x9F", b"\xA6", b"\x80 crab"], "\u{1F980} crab"),
@@ -180,6 +193,7 @@ mod tests {
             (&[b"\x1B]0;title\x07text \x1B]0;title\x1B\\text"], "text text"),
             (&[b"\x1B]0;cut off\nnext line"], "\nnext line"),
             (&[b"\x1B(Bplain\x1B7"], "plain"),
+            (&[b"\x1B\nnext line"], "\nnext line"),
             (&[b"10 %\r20 %\r\nend\r", b"\n"], "10 %\n20 %\nend\n"),
             (&[b"a\0b\x08c\td\x7Fe"], "abc\tde"),
             (&["\u{9B}31mc1".as_bytes()], "31mc1"),
@@ -203,6 +217,8 @@ mod tests {
             log.add(b"a line\n");
         });
         assert!(log.text.lock().end.capacity() < 100);
+        log.add(&[0xFF; 1_000]);
+        assert!(log.text.lock().end.capacity() < 100, "each byte becomes three");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::connection::{Columns, Session};
+use crate::connection::Session;
 use crate::error::Error;
 
 /// A role of the schema: what its members may do (`sql/README.md`, "Who may do what").
@@ -60,14 +60,7 @@ pub enum Held {
 }
 
 impl Held {
-    pub(crate) fn read(row: &mut Columns) -> Result<Option<Held>, Error> {
-        let word: Option<String> = row.optional("held")?;
-        Ok(word.and_then(|word| match word.as_str() {
-            "copy" => Some(Held::Copy),
-            "schema" => Some(Held::Schema),
-            _ => None,
-        }))
-    }
+    pub(crate) const WORDS: [(&'static str, Held); 2] = [("schema", Held::Schema), ("copy", Held::Copy)];
 }
 
 /// The reason in words, and what to do.
@@ -165,7 +158,7 @@ impl Session {
         let roles = Role::all_of(&row.required::<String>("roles")?);
         let server_version = row.required("server_version")?;
         let compatibility_level = row.optional("compatibility_level")?;
-        let held = Held::read(&mut row)?;
+        let held = row.optional_one_of("held", &Held::WORDS)?;
         Ok(SchemaInfo {
             version,
             database,

@@ -144,7 +144,8 @@ impl WorkerBuilder {
     /// Starts the worker's own threads with this function, which gets their number, for example to set their priority. It
     /// is called when the worker starts, and again when an operator changes how many jobs run at once
     /// ([`Wish::Threads`](crate::admin::Wish::Threads)): the earlier threads end once their last job has ended.
-    /// [`start`](Self::start) rejects it together with [`thread_pool`](Self::thread_pool) or
+    /// It then runs on the worker's own thread and must not block. [`start`](Self::start) rejects it together with
+    /// [`thread_pool`](Self::thread_pool) or
     /// [`stack_size`](Self::stack_size).
     pub fn start_threads_with(
         mut self,

@@ -30,12 +30,18 @@ impl Steering {
         Steering { configured_threads: state.threads(), state, executor, followed: Wishes::default() }
     }
 
-    /// Follows what is asked now.
+    /// Follows what is asked now. The program's code that it calls may panic, which stops the worker, but not its lease.
     pub(super) fn follow(&mut self, wishes: Wishes) {
-        let followed = std::mem::replace(&mut self.followed, wishes);
-        if wishes == followed {
-            return;
+        if wishes != self.followed
+            && let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.follow_changed(wishes)))
+        {
+            self.followed = wishes;
+            self.state.stop.fail_by_panic(panic);
         }
+    }
+
+    fn follow_changed(&mut self, wishes: Wishes) {
+        let followed = std::mem::replace(&mut self.followed, wishes);
         let Wishes { quiet, stops, threads, debugs } = wishes;
         if quiet != followed.quiet {
             self.state.quiet.send_replace(quiet);
@@ -44,14 +50,11 @@ impl Steering {
                 false => tracing::info!("the worker claims jobs again"),
             }
         }
-        if threads != followed.threads {
-            self.resize(threads);
+        if threads != followed.threads && !self.resize(threads) {
+            self.followed.threads = followed.threads; // the next heartbeat tries again
         }
         if debugs != followed.debugs {
-            let (hook, stop) = (|| self.executor.hooks().debug(debugs), &self.state.stop);
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(hook)) {
-                stop.fail_by_panic(panic);
-            }
+            self.executor.hooks().debug(debugs);
         }
         if stops && !followed.stops {
             self.state.stop.stop();
@@ -62,11 +65,17 @@ impl Steering {
         }
     }
 
-    fn resize(&self, threads: Option<u32>) {
+    /// Returns whether there is nothing more to try.
+    fn resize(&self, threads: Option<u32>) -> bool {
         let threads = threads.map_or(self.configured_threads, |threads| threads as usize);
         match self.executor.resize(threads) {
-            Ok(()) => tracing::info!(threads, "an operator has changed how many jobs run at once"),
-            Err(error) => tracing::warn!(%error, threads, "cannot change how many jobs run at once"),
+            Ok(Some(threads)) => tracing::info!(threads, "an operator has changed how many jobs run at once"),
+            Ok(None) => tracing::warn!(threads, "the program has supplied the thread pool, which cannot be resized"),
+            Err(error) => {
+                tracing::warn!(%error, threads, "cannot change how many jobs run at once; retrying");
+                return false;
+            }
         }
+        true
     }
 }

@@ -220,7 +220,7 @@ impl Jobs for Needy {
     fn waiting(&self) -> usize {
         let in_use = self.pool.in_use();
         let free = THREADS.saturating_sub(in_use.all());
-        let ready = self.ledger.lock().ready(free, in_use.taken == 0, Instant::now());
+        let ready = self.ledger.lock().ready(free, self.pool.is_unlimited(in_use), Instant::now());
         ready + self.large.lock().len() + self.plain.load(Ordering::Acquire)
     }
 

@@ -26,14 +26,13 @@ pub async fn print(queue: &Queue, job_id: JobId, follow: bool, output: Output) -
     let mut interrupt = Interrupt::watch();
     let mut printed = Printed::default();
     loop {
-        // The state first: whatever the job wrote before it ended is then in its log.
-        let state = if follow { queue.admin().job(job_id, Some(0)).await?.map(|job| job.state) } else { None };
+        // First: whatever the job wrote before it ended is then in its log.
+        let may_go_on = follow && may_run(queue, job_id).await?;
         let logs = queue.admin().logs(job_id, if printed.fence == 0 { 1 } else { ATTEMPTS }).await?;
         for log in logs.iter().rev() {
             printed.print(log, output)?;
         }
-        let has_ended = state.is_none_or(|state| !is_open(state));
-        if has_ended {
+        if !may_go_on {
             if printed.fence == 0 {
                 say(&format!(
                     "job {job_id} has no log: no attempt has written one, or it was not kept (worker.keep_log)"
@@ -48,9 +47,15 @@ pub async fn print(queue: &Queue, job_id: JobId, follow: bool, output: Output) -
     }
 }
 
-/// Whether a job in this state may run, now or later.
-fn is_open(state: JobState) -> bool {
-    matches!(state, JobState::Ready | JobState::Scheduled | JobState::Waiting | JobState::Claimed)
+/// Whether a job may run, now or later.
+async fn may_run(queue: &Queue, job_id: JobId) -> Result<bool> {
+    match queue.admin().job(job_id, Some(0)).await? {
+        Some(job) => {
+            Ok(matches!(job.state, JobState::Ready | JobState::Scheduled | JobState::Waiting | JobState::Claimed))
+        }
+        // Its row is locked, unless the job is gone.
+        None => Ok(queue.admin().queue_of(job_id).await?.is_some()),
+    }
 }
 
 /// What was printed.

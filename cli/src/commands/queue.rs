@@ -196,8 +196,9 @@ impl ConfirmCopy {
             output.one(&json!({"confirmed": false}), || "no copy was found; nothing was done".to_owned())?;
             return Ok(Exit::Ok);
         };
-        let original = copy.original.as_ref().map_or_else(String::new, |(server, database)| {
-            format!(" of database {database} on {}", server.as_deref().unwrap_or("an unknown server"))
+        let original = copy.original.as_ref().map_or_else(String::new, |original| {
+            let server = original.server.as_deref().unwrap_or("an unknown server");
+            format!(" of database {} on {server}", original.database)
         });
         confirm(self.yes, &format!("run the jobs of this copy{original}, which may have run there since")).await?;
         noted(&schema, note("confirm_copy").of_no_queue(), schema.admin().confirm_copy(), |()| None).await?;

@@ -50,6 +50,7 @@ pub(super) const SCRIPTS: &[(&str, &str)] = &[
     ("196_raise.sql", include_str!("../../../sql/196_raise.sql")),
     ("197_check_text.sql", include_str!("../../../sql/197_check_text.sql")),
     ("198_check_needs.sql", include_str!("../../../sql/198_check_needs.sql")),
+    ("198_set_hold.sql", include_str!("../../../sql/198_set_hold.sql")),
     ("199_check_home.sql", include_str!("../../../sql/199_check_home.sql")),
     ("200_create_queue.sql", include_str!("../../../sql/200_create_queue.sql")),
     ("205_check_job.sql", include_str!("../../../sql/205_check_job.sql")),

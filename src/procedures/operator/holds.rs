@@ -23,21 +23,30 @@ pub struct Hold {
     /// What the operator said.
     pub why: Option<String>,
     /// Of a copy: the server and the database in which the schema was used before.
-    pub original: Option<(Option<String>, String)>,
+    pub original: Option<Original>,
+}
+
+/// Where a schema was used before its database was restored or copied.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Original {
+    /// The server, if it is known.
+    pub server: Option<String>,
+    /// The database.
+    pub database: String,
 }
 
 impl Hold {
     fn read(mut row: Columns) -> Result<Hold, Error> {
-        let hold: String = row.required("hold")?;
         Ok(Hold {
-            held: if hold == "copy" { Held::Copy } else { Held::Schema },
+            held: row.one_of("hold", &Held::WORDS)?,
             since: row.required_time("since")?,
             login: row.optional("login")?,
             why: row.optional("why")?,
             original: {
                 let server = row.optional("server")?;
                 let database: Option<String> = row.optional("database_name")?;
-                database.map(|database| (server, database))
+                database.map(|database| Original { server, database })
             },
         })
     }

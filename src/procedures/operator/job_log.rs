@@ -34,17 +34,18 @@ impl JobLog {
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue, job_id: readpast::JobId) -> Result<(), readpast::Error> {
-    /// let mut seen = 0;
-    /// while let Some(log) = queue.admin().logs(job_id, 1).await?.pop() {
-    ///     let (missed, text) = log.since(seen);
-    ///     print!("{}{text}", if missed > 0 { "...\n" } else { "" });
-    ///     seen = log.length;
-    ///     if !log.is_running {
-    ///         break;
+    /// let (mut attempt, mut seen) = (0, 0);
+    /// loop {
+    ///     if let Some(log) = queue.admin().logs(job_id, 1).await?.pop() {
+    ///         if log.attempt != attempt {
+    ///             (attempt, seen) = (log.attempt, 0);
+    ///         }
+    ///         let (missed, text) = log.since(seen);
+    ///         print!("{}{text}", if missed > 0 { "...\n" } else { "" });
+    ///         seen = log.length;
     ///     }
     ///     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     /// }
-    /// # Ok(())
     /// # }
     /// ```
     pub fn since(&self, seen: u64) -> (u64, &str) {

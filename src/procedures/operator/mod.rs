@@ -26,7 +26,7 @@ pub use edges::{Edge, JobEdges};
 pub use graph::{GraphJob, GraphStep, JobGraph};
 pub use group_row::GroupRow;
 pub use history_row::HistoryRow;
-pub use holds::Hold;
+pub use holds::{Hold, Original};
 pub(crate) use job_changes::{CancelAnswer, OPERATOR_BATCH};
 pub use job_changes::{Changed, JobChange};
 pub use job_filter::JobFilter;

@@ -132,7 +132,7 @@ impl QueueStats {
             delivery: row.one_of("delivery", &Delivery::WORDS)?,
             max_attempts: row.count("max_attempts")?,
             paused: row.required("paused")?,
-            held: Held::read(&mut row)?,
+            held: row.optional_one_of("held", &Held::WORDS)?,
             ready: row.big_count("ready")?,
             scheduled: row.big_count("scheduled")?,
             claimed: row.big_count("claimed")?,

@@ -111,14 +111,14 @@ impl Prefetcher {
     pub(in crate::worker) async fn run(mut self) {
         let state = self.state.clone();
         while state.stop.is_running() {
-            if *self.quiet.borrow_and_update() {
+            if self.quiet.has_changed().unwrap_or_default() && *self.quiet.borrow_and_update() {
                 self.recall_all().await; // other workers run them
             }
             let holds_nothing = state.in_flight.jobs() == 0;
             let room = if holds_nothing || !self.alone.wants_all_to_end() { self.room() } else { 0 };
             if room == 0 && !self.lost_answers.are_due() {
                 state.limited_by.begin(bottlenecks::without_room(&state, &self.demand, &self.executor));
-                if self.executor.is_short_of_memory() && state.in_flight.jobs() == 0 {
+                if (*state.quiet.borrow() || self.executor.is_short_of_memory()) && state.in_flight.jobs() == 0 {
                     state.arrivals.found_nothing(); // a drain looks at the queue itself
                 }
                 self.wait_for_room().await;

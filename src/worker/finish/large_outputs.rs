@@ -151,7 +151,7 @@ impl LargeOutputs {
             tokio::time::sleep(UNTIL_RUN_STOPS).await;
             return Some(large);
         }
-        if failed.is_some() {
+        if failed.is_some() || large.job.keeps_log {
             self.confirmations.write_notes(session, &registration, vec![run]).await;
         }
         let finish = failed.as_ref().unwrap_or(&large.job.finish);

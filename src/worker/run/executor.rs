@@ -88,19 +88,22 @@ impl Executor {
         Executor { starter, pool, member }
     }
 
-    /// Runs this many jobs at once from now on. Running jobs continue.
+    /// Runs this many jobs at once from now on. Running jobs continue. Returns how many, or `None` if the program supplied
+    /// the threads, whose number stays.
     ///
     /// # Errors
     ///
     /// Same as [`FairPool::resize`].
-    pub(in crate::worker) fn resize(&self, threads: usize) -> Result<(), Error> {
+    pub(in crate::worker) fn resize(&self, threads: usize) -> Result<Option<usize>, Error> {
         let JobStarter { state, resources, .. } = &*self.starter;
-        self.pool.resize(threads, look_ahead(&state.config, threads))?;
-        state.set_threads(threads);
-        state.metrics.resized(threads);
-        resources.resized();
-        self.pump(); // a waiting job may need fewer threads than before
-        Ok(())
+        let threads = self.pool.resize(threads, |threads| look_ahead(&state.config, threads))?;
+        if let Some(threads) = threads {
+            state.set_threads(threads);
+            state.metrics.resized(threads);
+            resources.resized();
+            self.pump(); // a waiting job may need fewer threads than before
+        }
+        Ok(threads)
     }
 
     /// The program's hooks.

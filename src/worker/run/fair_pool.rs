@@ -12,9 +12,8 @@
 //! A job may need several threads ([`threads_in_use`](crate::worker::run::threads_in_use)). While it runs, no turn begins
 //! on the further ones, so that they are free for the pieces of its rayon calls.
 //!
-//! The threads of a pool can change ([`FairPool::resize`]): rayon's cannot, so there is a new rayon pool, and the earlier
-//! one ends with the last turn that runs on it. Until then, turns on both together are at most as many as the new pool
-//! has threads.
+//! A rayon pool cannot be resized, so [`FairPool::resize`] starts a new one; the earlier one ends with its last turn. Until
+//! then, turns on both together are at most as many as the new pool has threads.
 //!
 //! If several workers share the threads, [`worker_turns`](crate::worker::run::worker_turns) decides whose turn it is.
 //!
@@ -97,25 +96,29 @@ impl FairPool {
         Ok(Arc::new(pool))
     }
 
-    /// Changes how many threads the pool has, with `look_ahead` slots in addition. Turns that run continue.
+    /// Changes how many threads the pool has, with `look_ahead` slots in addition. Turns that run
+    /// continue. Returns how many there are now, or `None` if the program supplied the pool, which stays as it is.
     ///
     /// # Errors
     ///
-    /// [`Error::Threads`] if the operating system cannot start the threads, or the program supplied the pool.
-    pub(in crate::worker) fn resize(self: &Arc<FairPool>, threads: usize, look_ahead: usize) -> Result<(), Error> {
-        let Some(start) = &self.start else {
-            return Err(Error::Threads { message: "the program has supplied the thread pool".to_owned() });
-        };
+    /// [`Error::Threads`] if the operating system cannot start the threads.
+    pub(in crate::worker) fn resize(
+        self: &Arc<FairPool>,
+        threads: usize,
+        look_ahead: impl Fn(usize) -> usize,
+    ) -> Result<Option<usize>, Error> {
+        let Some(start) = &self.start else { return Ok(None) };
         let new = Arc::new(start(threads).map_err(refused)?);
+        let threads = new.current_num_threads();
         let mut current = self.threads.lock();
         self.earlier.lock().push(Arc::downgrade(&current));
         self.is_moving.store(true, Ordering::SeqCst);
         *current = new;
         self.size.store(threads, Ordering::SeqCst);
-        self.most.store(threads + look_ahead, Ordering::SeqCst);
+        self.most.store(threads + look_ahead(threads), Ordering::SeqCst);
         drop(current);
         self.pump();
-        Ok(())
+        Ok(Some(threads))
     }
 
     /// Returns the pool that all workers with these threads share.

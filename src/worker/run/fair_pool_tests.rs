@@ -232,7 +232,7 @@ fn turns_on_earlier_threads_count_and_no_more_begin_there() {
     let running = [begin(), begin()];
     let resize = |threads| {
         jobs.set(0); // no slot
-        pool.resize(threads, 0).unwrap();
+        assert_eq!(pool.resize(threads, |_| 0).unwrap(), Some(threads));
         pool.most.store(0, Ordering::Release);
         jobs.set(10);
     };

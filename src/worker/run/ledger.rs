@@ -225,7 +225,8 @@ impl<T> Ledger<T> {
 
     /// Makes a job wait that does not fit, or returns it to be postponed.
     pub(super) fn wait(&mut self, applicant: Applicant<T>, now: Instant) -> Option<Surplus<T>> {
-        let Applicant { job, need, handler, since, can_be_put_off } = applicant;
+        let Applicant { job, mut need, handler, since, can_be_put_off } = applicant;
+        need.threads = need.threads.min(self.threads); // they may have become fewer since it was calculated
         // However long it takes itself: the first to wait gets a reservation in the end.
         let is_soon = self.waiting_time(HOLD, now) < HOLD && self.waiting.len() < MOST_WAITING;
         let is_first = self.waiting.front().is_none_or(|first| since < first.since);
@@ -285,10 +286,10 @@ impl<T> Ledger<T> {
             threads = threads.saturating_sub(waiting.need.threads);
         }
         let mut take = |need: &Need| {
-            let fits = need.threads <= threads && fits(need, &free);
+            let fits = need.threads.min(self.threads) <= threads && fits(need, &free);
             if fits {
                 subtract(&mut free, need);
-                threads -= need.threads;
+                threads -= need.threads.min(self.threads);
             }
             fits
         };

@@ -360,3 +360,14 @@ proptest! {
         prop_assert_eq!(ended + world.put_off, world.came as usize);
     }
 }
+
+#[test]
+fn a_need_from_before_the_threads_became_fewer_is_cut_to_them() {
+    let start = Instant::now();
+    let mut ledger = ledger(MINUTE, start);
+    ledger.resized(2);
+    wait(&mut ledger, 1, need(4, 1, 0), start).unwrap();
+    assert_eq!(ledger.fewest_threads(), Some(2));
+    ledger.resized(1);
+    assert_eq!(ledger.fewest_threads(), Some(1));
+}

@@ -37,7 +37,8 @@ pub(in crate::worker) async fn stop_when_empty(state: Arc<WorkerState>, due_with
             Ok(left) if left.is_empty() => empty_readings += 1,
             Ok(left) => {
                 empty_readings = 0;
-                waiting.goes_on(&left, arrivals.are_limited(), state.tally.run_times().jobs);
+                let (limited, quiet) = (arrivals.are_limited(), *state.quiet.borrow());
+                waiting.goes_on(WaitsFor { left: &left, limited, quiet }, state.tally.run_times().jobs);
                 if let Some(next_due) = left.next_due
                     && !left.ready
                     && !left.claimed
@@ -69,7 +70,7 @@ struct DrainWait {
 
 impl DrainWait {
     /// Called when jobs are left, but none can be claimed.
-    fn goes_on(&mut self, left: &Unfinished, limited: bool, jobs_run: u64) {
+    fn goes_on(&mut self, waits_for: WaitsFor<'_>, jobs_run: u64) {
         let now = Instant::now();
         if self.since.is_none() || self.jobs_run != jobs_run {
             *self = DrainWait { since: Some(now), told_at: None, jobs_run };
@@ -80,7 +81,7 @@ impl DrainWait {
         };
         if is_due {
             self.told_at = Some(now);
-            tracing::info!(waits_for = %WaitsFor { left, limited }, next_due_s = left.next_due.map(|due| due.as_secs()), "the queue is not drained yet");
+            tracing::info!(%waits_for, next_due_s = waits_for.left.next_due.map(|due| due.as_secs()), "the queue is not drained yet");
         }
     }
 }
@@ -90,15 +91,20 @@ struct WaitsFor<'a> {
     left: &'a Unfinished,
     /// The queue's own limits keep claims from jobs.
     limited: bool,
+    /// An operator has asked this worker to claim nothing.
+    quiet: bool,
 }
 
 impl fmt::Display for WaitsFor<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let WaitsFor { left: Unfinished { ready, scheduled, claimed, waiting, paused, next_due: _ }, limited } = self;
+        let WaitsFor { left: Unfinished { ready, scheduled, claimed, waiting, paused, next_due: _ }, limited, quiet } =
+            self;
+        let claims = !paused && !quiet;
         let reasons = [
             (*ready && *paused, "the queue to be resumed"),
-            (*ready && !paused && *limited, "jobs that the queue's limits keep back"),
-            (*ready && !paused && !limited, "jobs that another session has locked, or that must run alone"),
+            (*ready && !paused && *quiet, "this worker to be resumed (readpast worker resume)"),
+            (*ready && claims && *limited, "jobs that the queue's limits keep back"),
+            (*ready && claims && !limited, "jobs that another session has locked, or that must run alone"),
             (*claimed, "jobs that other workers hold"),
             (*scheduled, "jobs that are scheduled"),
             (*waiting, "jobs that wait for their turn in their groups"),
@@ -116,11 +122,13 @@ mod tests {
     fn what_is_waited_for_is_said_in_words() {
         let left =
             Unfinished { ready: true, scheduled: true, claimed: false, waiting: false, paused: true, next_due: None };
-        let waits_for = |left| WaitsFor { left, limited: false }.to_string();
+        let waits_for = |left| WaitsFor { left, limited: false, quiet: false }.to_string();
         assert_eq!(waits_for(&left), "the queue to be resumed; jobs that are scheduled");
         let resumed = Unfinished { paused: false, scheduled: false, ..left };
-        let limited = WaitsFor { left: &resumed, limited: true };
+        let limited = WaitsFor { left: &resumed, limited: true, quiet: false };
         assert_eq!(limited.to_string(), "jobs that the queue's limits keep back");
+        let quiet = WaitsFor { left: &resumed, limited: true, quiet: true };
+        assert_eq!(quiet.to_string(), "this worker to be resumed (readpast worker resume)");
         let left =
             Unfinished { ready: false, scheduled: false, claimed: true, waiting: false, paused: false, next_due: None };
         assert_eq!(waits_for(&left), "jobs that other workers hold");
@@ -130,13 +138,16 @@ mod tests {
     fn a_wait_is_told_after_a_while_and_begins_anew_when_a_job_was_run() {
         let left =
             Unfinished { ready: false, scheduled: true, claimed: false, waiting: false, paused: false, next_due: None };
+        fn waits_for(left: &Unfinished) -> WaitsFor<'_> {
+            WaitsFor { left, limited: false, quiet: false }
+        }
         let mut waiting = DrainWait::default();
-        waiting.goes_on(&left, false, 3);
+        waiting.goes_on(waits_for(&left), 3);
         assert!(waiting.told_at.is_none());
         waiting.since = waiting.since.map(|since| since - TELL_AFTER);
-        waiting.goes_on(&left, false, 3);
+        waiting.goes_on(waits_for(&left), 3);
         assert!(waiting.told_at.is_some());
-        waiting.goes_on(&left, false, 4);
+        waiting.goes_on(waits_for(&left), 4);
         assert!(waiting.told_at.is_none());
     }
 }

@@ -11,6 +11,9 @@ pub const MAX_UNITS: usize = 4_000;
 /// The most characters of the line with the reason, which fits into `list_errors`.
 const MAX_LINE: usize = 350;
 
+/// More than a program's pipes give at its end.
+const MOST_UNLOGGED: usize = 8 << 20;
+
 /// The UTF-8 bytes of [`MAX_UNITS`] units.
 const KEPT: usize = 3 * MAX_UNITS;
 
@@ -19,15 +22,16 @@ pub struct ErrorTail {
     bytes: Vec<u8>,
     /// Whether earlier bytes were dropped.
     cut: bool,
-    /// The last bytes that nobody has taken for the job's log.
+    /// What nobody has taken for the job's log: at most what one read of the pipes takes.
     unlogged: Vec<u8>,
 }
 
 impl ErrorTail {
     pub fn push(&mut self, bytes: &[u8]) {
         self.unlogged.extend_from_slice(bytes);
-        if self.unlogged.len() > 2 * KEPT {
-            self.unlogged.drain(..self.unlogged.len() - KEPT);
+        // Only between two jobs does nobody take it.
+        if self.unlogged.len() > MOST_UNLOGGED {
+            self.unlogged.clear();
         }
         self.bytes.extend_from_slice(bytes);
         // Keeps twice as many bytes as needed, so that not every push moves all of them.

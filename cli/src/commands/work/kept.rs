@@ -32,11 +32,7 @@ const SHOWN: usize = 200;
 pub struct Kept {
     /// The programs by their thread.
     places: Mutex<HashMap<ThreadId, Arc<Mutex<Place>>>>,
-    /// The threads that wait for replaced programs to end.
-    retiring: Retiring,
 }
-
-type Retiring = Mutex<Vec<JoinHandle<()>>>;
 
 /// One thread's program.
 #[derive(Default)]
@@ -44,6 +40,8 @@ struct Place {
     program: Option<Talk>,
     /// Waits for the replaced program to end, if there is not enough memory to start its successor before.
     predecessor: Option<JoinHandle<()>>,
+    /// Wait for other replaced programs to end.
+    retiring: Vec<JoinHandle<()>>,
     /// Programs ended since the last valid reply.
     failures: u32,
 }
@@ -78,7 +76,7 @@ impl Kept {
         // No other job runs on this thread meanwhile: nothing here waits for rayon.
         let place = lock(&self.places).entry(thread::current().id()).or_default().clone();
         let mut place = lock(&place);
-        let Some(mut talk) = place.ready(&self.retiring, runner, job, context)? else {
+        let Some(mut talk) = place.ready(runner, job, context)? else {
             return Err(JobError::snooze(Duration::ZERO, "not started: the worker waited to start its program").into());
         };
         talk.errors.clear();
@@ -106,7 +104,7 @@ impl Kept {
                 let out_of_memory_text = result.is_err().then(|| talk.process.out_of_memory()).flatten();
                 if has_read_all {
                     talk.jobs += 1;
-                    place.keep(talk, &self.retiring, runner, job);
+                    place.keep(talk, runner, job);
                 } else {
                     // It would read the next job as the rest of this one's line.
                     tracing::warn!(job_id = %job.id(), "a program replied before reading its job; restarting it");
@@ -136,9 +134,6 @@ impl Kept {
         // The locks are held to the end, so that no thread leaves whose program is ending.
         let places: Vec<Arc<Mutex<Place>>> = lock(&self.places).values().cloned().collect();
         Place::end(&mut places.iter().map(|place| lock(place)).collect::<Vec<_>>(), grace);
-        for thread in std::mem::take(&mut *lock(&self.retiring)) {
-            let _ = thread.join(); // if it panicked, the program was killed
-        }
     }
 }
 
@@ -163,19 +158,16 @@ impl Place {
         for talk in left {
             talk.end(until);
         }
-        for thread in places.iter_mut().filter_map(|place| place.predecessor.take()) {
+        let ending = |place: &mut MutexGuard<'_, Place>| {
+            place.predecessor.take().into_iter().chain(std::mem::take(&mut place.retiring))
+        };
+        for thread in places.iter_mut().flat_map(ending) {
             let _ = thread.join(); // if it panicked, the program was killed
         }
     }
 
     /// Returns a program that is waiting for a job, or `None` if the job may no longer start.
-    fn ready(
-        &mut self,
-        retiring: &Retiring,
-        runner: &Runner,
-        job: &Job,
-        context: &Context,
-    ) -> Result<Option<Talk>, BoxError> {
+    fn ready(&mut self, runner: &Runner, job: &Job, context: &Context) -> Result<Option<Talk>, BoxError> {
         let memory = runner.memory_for(job);
         if let Some(mut talk) = self.program.take() {
             talk.read_all()?;
@@ -186,7 +178,7 @@ impl Place {
                 tracing::warn!(said, "a program wrote output without having a job; restarting it");
             } else if let Some(reason) = talk.is_unfit(runner, memory.map(|(_, bytes)| bytes)) {
                 tracing::debug!(reason, "replacing a program");
-                self.retire(talk, retiring, runner);
+                self.retire(talk, runner);
             } else {
                 return Ok(Some(talk));
             }
@@ -212,13 +204,13 @@ impl Place {
     }
 
     /// Keeps the program of a finished job for the next one, or replaces it.
-    fn keep(&mut self, mut talk: Talk, retiring: &Retiring, runner: &Runner, job: &Job) {
+    fn keep(&mut self, mut talk: Talk, runner: &Runner, job: &Job) {
         let Some(reason) = talk.is_unfit(runner, None) else {
             self.program = Some(talk);
             return;
         };
         tracing::debug!(reason, "replacing a program");
-        self.retire(talk, retiring, runner);
+        self.retire(talk, runner);
         if self.predecessor.is_none() {
             // If this fails, the next job starts it.
             self.program = Talk::start(runner, job).ok();
@@ -226,15 +218,14 @@ impl Place {
     }
 
     /// Ends a program in order, without waiting for it.
-    fn retire(&mut self, talk: Talk, retiring: &Retiring, runner: &Runner) {
+    fn retire(&mut self, talk: Talk, runner: &Runner) {
         let (has_room, grace) = (has_room_for(talk.process.resident()), runner.grace);
         let ends = move || talk.end(Instant::now() + grace);
         // Without a thread, the program is killed, because the closure is dropped.
         let Ok(ending) = thread::Builder::new().name("readpast-retire".to_owned()).spawn(ends) else { return };
         if has_room {
-            let mut retiring = lock(retiring);
-            retiring.retain(|thread| !thread.is_finished());
-            retiring.push(ending);
+            self.retiring.retain(|thread| !thread.is_finished());
+            self.retiring.push(ending);
         } else {
             self.predecessor = Some(ending);
         }
