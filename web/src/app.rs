@@ -13,6 +13,7 @@ use crate::options::Options;
 use crate::readings::{Reading, Readings};
 use crate::security::attempts::Attempts;
 use crate::security::sessions::Sessions;
+use crate::security::visitor::Visitor;
 
 /// The state shared by all requests. It is cheap to clone.
 #[derive(Clone)]
@@ -55,6 +56,16 @@ impl App {
 }
 
 impl Shared {
+    /// Checks that the visitor and the SQL Server login may act.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::NotAllowed`]
+    pub async fn must_let_act(&self, visitor: &Visitor) -> Result<(), Failure> {
+        let may_act = visitor.may_act && self.readings.login_may_act().await;
+        if may_act { Ok(()) } else { Err(Failure::NotAllowed) }
+    }
+
     /// A queue for calls about the whole schema.
     pub fn schema(&self) -> &Queue {
         &self.queue

@@ -1,6 +1,7 @@
 //! The frame around every page.
 
 use crate::app::App;
+use crate::failure::Failure;
 use crate::security::visitor::Visitor;
 
 /// Head, navigation and foot, for one visitor.
@@ -22,5 +23,20 @@ impl Frame {
         let may_act = visitor.may_act && app.readings.login_may_act().await;
         let notice = app.sessions.take_notice(&visitor.session);
         Frame { title: title.into(), section, visitor, may_act, notice, assets: crate::assets::names() }
+    }
+
+    /// The frame of a page that is only for acting.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::NotAllowed`] if the visitor may only view.
+    pub async fn to_act(
+        app: &App,
+        visitor: Visitor,
+        section: &'static str,
+        title: impl Into<String>,
+    ) -> Result<Frame, Failure> {
+        let frame = Frame::new(app, visitor, section, title).await;
+        if frame.may_act { Ok(frame) } else { Err(Failure::NotAllowed) }
     }
 }

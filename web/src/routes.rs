@@ -22,6 +22,8 @@ pub fn routes(app: App) -> Router {
         .route("/batches", get(pages::batches::show))
         .route("/audit", get(pages::audit::show))
         .route("/confirm", get(acting::confirm::show))
+        .route("/worker", get(pages::worker::show))
+        .route("/stop_worker", get(acting::confirm_one::stop_worker))
         .route_layer(from_fn_with_state(app.clone(), take_turns));
     Router::new()
         .route("/", get(pages::to_overview))

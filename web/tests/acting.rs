@@ -21,6 +21,15 @@ use crate::support::{Browser, Fixture, form, until};
 /// What somebody may press: buttons but those that search, and log out.
 const BUTTONS: &str = "main form[method=post] button, main button[name=action]";
 
+/// The id of no worker.
+const NOBODY: &str = "00000000-0000-0000-0000-000000000000";
+
+/// Pages that are of no use to those who may only view.
+const FOR_ACTING: [&str; 2] = [
+    "confirm?queue=work&state=ready&action=purge&scope=all",
+    "stop_worker?queue=work&id=00000000-0000-0000-0000-000000000000",
+];
+
 const ALL_DEAD: [(&str, &str); 3] = [("queue", "work"), ("state", "dead"), ("scope", "all")];
 
 /// Something to press on every page.
@@ -45,14 +54,16 @@ async fn only_shows(mut browser: Browser, fixture: &Fixture) {
         let answer = browser.page(&page).await;
         assert_eq!(answer.texts(BUTTONS), [""; 0], "{page}");
     }
-    let confirm = browser.get("confirm?queue=work&state=ready&action=purge&scope=all").await;
-    assert_eq!(confirm.status, StatusCode::FORBIDDEN);
+    for page in FOR_ACTING {
+        assert_eq!(browser.get(page).await.status, StatusCode::FORBIDDEN, "{page}");
+    }
     for fields in [
         vec![("action", "pause"), ("queue", "work")],
         vec![("action", "cancel"), ("queue", "work"), ("state", "ready"), ("id", &job)],
         vec![("action", "cancel"), ("queue", "work"), ("state", "ready"), ("scope", "all")],
         vec![("action", "run_schedule"), ("queue", "work"), ("schedule", "s")],
         vec![("action", "cancel_batch"), ("queue", "work"), ("batch", &batch)],
+        vec![("action", "quiet_worker"), ("queue", "work"), ("id", NOBODY)],
     ] {
         let answer = browser.post("act", &fields).await;
         assert_eq!(answer.status, StatusCode::FORBIDDEN, "{fields:?}: {}", answer.text());

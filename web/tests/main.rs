@@ -4,6 +4,7 @@
 //! nobody asks for it: `.ci/check-browser` does.
 
 mod acting;
+mod asked_workers;
 mod attention;
 mod browser_acting;
 mod browser_data;

@@ -9,6 +9,7 @@ use readpast::{BatchId, Enqueued, Queue};
 use super::job_action::{JobAction, WHY, ids};
 use super::noted::{Noted, note};
 use super::operation;
+use super::worker_action;
 use crate::app::App;
 use crate::failure::Failure;
 use crate::fields::Fields;
@@ -32,9 +33,7 @@ pub async fn act(State(app): State<App>, form: Form) -> Result<Response, Failure
 
 async fn carry_out(app: App, form: Form) -> Result<Response, Failure> {
     let Form { visitor, fields } = form;
-    if !visitor.may_act {
-        return Err(Failure::NotAllowed);
-    }
+    app.must_let_act(&visitor).await?;
     let _turn = app.connections.of_page().await?;
     let action = fields.required("action")?;
     let queue = app.queue(fields.required("queue")?).await?;
@@ -44,6 +43,9 @@ async fn carry_out(app: App, form: Form) -> Result<Response, Failure> {
             schedule_action(&app, &visitor, &queue, action, &fields).await
         }
         "cancel_batch" => cancel_batch(&app, &visitor, &queue, &fields).await,
+        action if worker_action::ACTIONS.contains(&action) => {
+            worker_action::act(&app, &visitor, &queue, action, &fields).await
+        }
         _ => jobs_action(&app, &visitor, &queue, &fields).await,
     }
 }

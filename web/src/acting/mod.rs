@@ -5,9 +5,11 @@
 
 pub mod act;
 pub mod confirm;
+pub mod confirm_one;
 pub mod count;
 pub mod job_action;
 mod noted;
 mod operation;
 pub mod operation_page;
 pub mod operations;
+pub mod worker_action;

@@ -33,11 +33,9 @@ impl Noted {
     ///
     /// # Errors
     ///
-    /// [`Failure::NotAllowed`] if the SQL Server login may not act.
+    /// [`Failure::NotAllowed`] if the visitor or the SQL Server login may not act.
     pub async fn begin(app: &App, visitor: &Visitor, queue: &Queue, doing: NewAudit) -> Result<Noted, Failure> {
-        if !app.readings.login_may_act().await {
-            return Err(Failure::NotAllowed);
-        }
+        app.must_let_act(visitor).await?;
         let audit = queue.admin().begin_audit(&doing).await?;
         let who = name(visitor);
         tracing::info!(who, %doing, queue = queue.name(), "action started");

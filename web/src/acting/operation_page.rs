@@ -69,9 +69,7 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
 }
 
 pub async fn stop(State(app): State<App>, form: Form) -> Result<Response, Failure> {
-    if !form.visitor.may_act {
-        return Err(Failure::NotAllowed);
-    }
+    app.must_let_act(&form.visitor).await?;
     let operation = app.operations.get(&form.fields)?;
     operation.stop(&name(&form.visitor));
     tracing::info!(who = form.visitor.name, operation = operation.id, "operation stopped");

@@ -8,6 +8,7 @@ pub mod jobs;
 pub mod overview;
 pub mod queue;
 pub mod schedules;
+pub mod worker;
 pub mod workers;
 
 use axum::extract::OriginalUri;

@@ -7,10 +7,12 @@ use axum::extract::State;
 use axum::response::Response;
 use readpast::admin::{JobState, ResourceInUse, WorkerRow};
 
+use super::worker::tags;
 use crate::app::App;
 use crate::failure::Failure;
 use crate::frame::Frame;
 use crate::job_search::JobSearch;
+use crate::links::link;
 use crate::readings::{Part, Reading};
 use crate::render::html;
 use crate::security::visitor::Visitor;
@@ -35,6 +37,9 @@ struct Live<'a> {
 
 struct WorkerView<'a> {
     id: String,
+    link: String,
+    /// What was asked of it, in a word each.
+    tags: Vec<&'static str>,
     name: &'a str,
     queue: &'a str,
     registered_at: Time,
@@ -71,8 +76,11 @@ impl<'a> WorkerView<'a> {
     fn new(worker: &'a WorkerRow) -> WorkerView<'a> {
         let held = JobSearch { worker: Some(worker.worker_id), ..JobSearch::of(&worker.queue, JobState::Claimed) };
         let count = |count: Option<u64>| count.map_or_else(|| "–".to_owned(), number);
+        let id = worker.worker_id.to_string();
         WorkerView {
-            id: worker.worker_id.to_string(),
+            link: link("worker", [("queue", worker.queue.as_str()), ("id", &id)]),
+            tags: if worker.is_live() { tags(&worker.asked) } else { Vec::new() },
+            id,
             name: &worker.name,
             queue: &worker.queue,
             registered_at: Time(worker.registered_at),

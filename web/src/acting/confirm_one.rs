@@ -1,0 +1,62 @@
+//! The page that asks for confirmation of a dangerous action on one worker or schedule.
+
+use std::time::Duration;
+
+use askama::Template;
+use axum::extract::State;
+use axum::http::Uri;
+use axum::response::Response;
+
+use super::worker_action;
+use crate::app::App;
+use crate::failure::Failure;
+use crate::fields::Fields;
+use crate::frame::Frame;
+use crate::links::link;
+use crate::render::html;
+use crate::security::visitor::Visitor;
+use crate::texts::counted;
+
+#[derive(Template)]
+#[template(path = "confirm_one.html")]
+struct Page<'a> {
+    frame: Frame,
+    /// The question is: verb, what it is, its name.
+    verb: &'static str,
+    what: &'static str,
+    name: &'a str,
+    queue: &'a str,
+    consequence: String,
+    action: &'static str,
+    /// The field that identifies it.
+    field: (&'static str, &'a str),
+    back: String,
+}
+
+pub async fn stop_worker(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<Response, Failure> {
+    let frame = Frame::to_act(&app, visitor, "workers", "Stop a worker").await?;
+    let fields = Fields::of(&uri);
+    let queue = app.queue(fields.required("queue")?).await?;
+    let worker = worker_action::find(&queue, &fields, Duration::ZERO).await?;
+    let id = worker.worker_id.to_string();
+    let held = match worker.held {
+        0 => "It holds no job".to_owned(),
+        held => {
+            format!("It holds {}: those that run may finish, the others go back to the queue", counted(held, "job"))
+        }
+    };
+    Ok(html(&Page {
+        frame,
+        verb: "Stop",
+        what: "worker",
+        name: &worker.name,
+        queue: queue.name(),
+        consequence: format!(
+            "{held}. It stops as after a signal, and this cannot be taken back. Whatever supervises its process may \
+             start another."
+        ),
+        action: "stop_worker",
+        field: ("id", &id),
+        back: link("worker", [("queue", queue.name()), ("id", &id)]),
+    }))
+}
