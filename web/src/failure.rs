@@ -75,7 +75,8 @@ impl Failure {
         }
     }
 
-    fn text(self) -> String {
+    /// What happened, and what to do.
+    pub fn into_text(self) -> String {
         match self {
             Failure::NotFound(what) | Failure::Away(what) | Failure::Busy(what) => what,
             Failure::Bad { name, value, allowed } => format!("{name} is '{value}': {allowed}"),
@@ -139,7 +140,7 @@ impl Failure {
         if status.is_server_error() && again.is_none() {
             tracing::error!(failure = ?self, "cannot show a page");
         }
-        (status, again, html(&Page { root, title, text: in_one_direction(&self.text()) })).into_response()
+        (status, again, html(&Page { root, title, text: in_one_direction(&self.into_text()) })).into_response()
     }
 }
 

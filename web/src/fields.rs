@@ -11,10 +11,16 @@ use crate::failure::Failure;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Fields(Vec<(String, String)>);
 
+impl FromIterator<(String, String)> for Fields {
+    fn from_iter<T: IntoIterator<Item = (String, String)>>(fields: T) -> Fields {
+        Fields(fields.into_iter().filter(|(_, value)| !value.is_empty()).collect())
+    }
+}
+
 impl Fields {
     /// Reads a query or the body of a form.
     pub fn read(text: &[u8]) -> Fields {
-        Fields(form_urlencoded::parse(text).into_owned().filter(|(_, value)| !value.is_empty()).collect())
+        form_urlencoded::parse(text).into_owned().collect()
     }
 
     pub fn of(uri: &Uri) -> Fields {

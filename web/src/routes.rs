@@ -6,6 +6,7 @@ use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::{get, post};
 
+use crate::acting::two_steps;
 use crate::app::App;
 use crate::failure::Failure;
 use crate::{acting, assets, events, failure, pages, security};
@@ -24,6 +25,7 @@ pub fn routes(app: App) -> Router {
         .route("/confirm", get(acting::confirm::show))
         .route("/worker", get(pages::worker::show))
         .route("/stop_worker", get(acting::confirm_one::stop_worker))
+        .route("/new_job", get(two_steps::new_job::show))
         .route_layer(from_fn_with_state(app.clone(), take_turns));
     Router::new()
         .route("/", get(pages::to_overview))
@@ -31,6 +33,7 @@ pub fn routes(app: App) -> Router {
         .route("/workers", get(pages::workers::show))
         .route("/events", get(events::stream))
         .route("/act", post(acting::act::act))
+        .route("/enqueue", post(two_steps::new_job::send))
         .route("/operation", get(acting::operation_page::show))
         .route("/stop", post(acting::operation_page::stop))
         .route("/login", get(security::login::show).post(security::login::log_in))

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::{Duration, SystemTime};
 
 use askama::filters::HtmlSafe;
-use jiff::Timestamp;
+use jiff::{Span, SpanRelativeTo, Timestamp};
 use readpast::admin::Keep;
 use serde::Serialize;
 use serde_json::Value;
@@ -36,6 +36,14 @@ pub fn read_time(text: &str) -> Result<SystemTime, String> {
     let civil = text.parse::<jiff::civil::DateTime>();
     let time = civil.and_then(|civil| civil.to_zoned(jiff::tz::TimeZone::UTC));
     time.map(|time| time.timestamp().into()).map_err(|_| "write it as 2026-11-23T10:20 (UTC)".to_owned())
+}
+
+/// Reads a duration: `90s`, `5m`, `7d`, `1h 30m`.
+pub fn read_duration(text: &str) -> Result<Duration, String> {
+    let wrong = || "write it as 90s, 5m, 1h 30m or 7d".to_owned();
+    let span: Span = text.trim().parse().map_err(|_| wrong())?;
+    let duration = span.to_duration(SpanRelativeTo::days_are_24_hours()).map_err(|_| wrong())?;
+    Duration::try_from(duration).map_err(|_| wrong()) // it is negative
 }
 
 /// A duration in its two largest units: `3d 4h`, `5m 3s`, `1.2s`, `35ms`.
@@ -151,6 +159,17 @@ mod tests {
         }
         for text in ["", "yesterday", "2026-13-01", "2026-11-21T25:00"] {
             assert!(read_time(text).unwrap_err().contains("UTC"), "{text}");
+        }
+    }
+
+    #[test]
+    fn durations_are_read_as_they_are_written() {
+        for text in ["90d", "1h 30m", "1s 5ms", "0s", "500ms", "5m"] {
+            assert_eq!(exact(read_duration(text).unwrap()), text);
+        }
+        assert_eq!(read_duration("1.5h"), Ok(Duration::from_secs(5_400)));
+        for text in ["", "5", "-5m", "5m ago", "1mo", "soon", "99999999999999999999s"] {
+            assert_eq!(read_duration(text).unwrap_err(), "write it as 90s, 5m, 1h 30m or 7d", "{text}");
         }
     }
 

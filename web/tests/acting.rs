@@ -25,8 +25,9 @@ const BUTTONS: &str = "main form[method=post] button, main button[name=action]";
 const NOBODY: &str = "00000000-0000-0000-0000-000000000000";
 
 /// Pages that are of no use to those who may only view.
-const FOR_ACTING: [&str; 2] = [
+const FOR_ACTING: [&str; 3] = [
     "confirm?queue=work&state=ready&action=purge&scope=all",
+    "new_job?queue=work",
     "stop_worker?queue=work&id=00000000-0000-0000-0000-000000000000",
 ];
 
@@ -68,6 +69,10 @@ async fn only_shows(mut browser: Browser, fixture: &Fixture) {
         let answer = browser.post("act", &fields).await;
         assert_eq!(answer.status, StatusCode::FORBIDDEN, "{fields:?}: {}", answer.text());
         assert!(answer.text().contains("You can view but not make changes"), "{}", answer.text());
+    }
+    for form in ["enqueue"] {
+        let answer = browser.post(form, &[("step", "do"), ("queue", "work")]).await;
+        assert_eq!(answer.status, StatusCode::FORBIDDEN, "{form}: {}", answer.text());
     }
     let stats = fixture.queue.admin().stats(None).await.unwrap();
     assert_eq!((stats.paused, stats.ready), (false, 1));

@@ -62,17 +62,18 @@ const VECTORS: &[&str] = &[
 /// All that the page's own templates are made of.
 #[rustfmt::skip]
 const ELEMENTS: &[&str] = &[
-    "a", "bdi", "body", "button", "code", "dd", "details", "div", "dl", "dt", "fieldset", "figcaption", "figure", "form", "h1",
-    "h2", "head", "header", "html", "input", "label", "legend", "link", "main", "meta", "nav", "p", "pre", "progress",
-    "script", "span", "strong", "summary", "svg", "table", "tbody", "td", "th", "thead", "time", "title", "tr",
+    "a", "bdi", "body", "button", "code", "datalist", "dd", "details", "div", "dl", "dt", "fieldset", "figcaption",
+    "figure", "form", "h1", "h2", "head", "header", "html", "input", "label", "legend", "li", "link", "main", "meta", "nav",
+    "option", "p", "pre", "progress", "script", "select", "span", "strong", "summary", "svg", "table", "tbody", "td",
+    "textarea", "th", "thead", "time", "title", "tr", "ul",
     // Within charts.
     "circle", "g", "line", "path", "polygon", "polyline", "rect", "text",
 ];
 
 /// Elements whose text is a paragraph of its own to the rule by which the direction of writing is found.
 const BLOCKS: &[&str] = &[
-    "body", "button", "dd", "div", "dt", "fieldset", "form", "h1", "h2", "label", "legend", "main", "p", "pre", "td",
-    "th", "title",
+    "body", "button", "dd", "div", "dt", "fieldset", "form", "h1", "h2", "label", "legend", "li", "main", "option",
+    "p", "pre", "td", "textarea", "th", "title",
 ];
 
 /// Others' text turns none of the page's own around: it is in a `<bdi>`, or nothing else is in its paragraph.
@@ -119,7 +120,7 @@ fn is_link_of_its_own(element: &ElementRef, value: &str, page: &str) {
     let is_own = value[..end]
         .trim_start_matches("../")
         .bytes()
-        .all(|byte| byte.is_ascii_alphanumeric() || b"./".contains(&byte));
+        .all(|byte| byte.is_ascii_alphanumeric() || b"./_".contains(&byte));
     assert!(is_own && !value.starts_with("//"), "{page}: {}", element.html());
 }
 
@@ -248,6 +249,32 @@ async fn whatever_a_job_has_is_text() {
         assert!(payload.starts_with(&parsed) || payload.contains("00000000  "), "{payload}");
         let read = readable(&answer);
         assert!(read.matches(&*parsed).count() >= 5, "{vector}: {read}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_stands_in_forms_is_text() {
+    let hostile = Hostile::new("forms").await;
+    let mut browser = hostile.fixture.open();
+    for (id, vector) in &hostile.jobs {
+        let address = hostile.of_queue("new_job", &[("like", &id.to_string())]);
+        shows(&mut browser, &address, []).await;
+        let first = browser.page(&hostile.of_queue("new_job", &[])).await;
+        let typed = ["kind", "payload", "key", "group", "due", "headers"].map(|name| (name, *vector));
+        let wrong = browser.press(&first, "enqueue", "check", &typed).await;
+        assert_eq!(wrong.status, StatusCode::BAD_REQUEST, "{vector}");
+        is_all_text(&wrong.html(), vector);
+        let read = readable(&wrong);
+        assert!(read.matches(&*as_parsed(vector)).count() >= 5, "{vector}: {read}");
+        let typed = [("payload", *vector), ("key", vector.trim()), ("group", vector.trim())];
+        let second = browser.press(&first, "enqueue", "check", &typed).await;
+        is_all_text(&second.html(), vector);
+    }
+    for worker in hostile.fixture.queue.admin().workers(std::time::Duration::ZERO).await.unwrap() {
+        let id = worker.worker_id.to_string();
+        for page in ["worker", "stop_worker"] {
+            shows(&mut browser, &hostile.of_queue(page, &[("id", &id)]), [worker.name.clone()]).await;
+        }
     }
 }
 

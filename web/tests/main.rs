@@ -16,6 +16,7 @@ mod hostile_text;
 mod links;
 mod live;
 mod log_in;
+mod new_job;
 mod paging;
 mod requests;
 #[path = "../../tests/support/server.rs"]

@@ -185,6 +185,18 @@ impl Browser {
         self.send_form(address, &fields).await
     }
 
+    /// Presses the button of a step of a form, with some fields typed anew.
+    pub async fn press(&mut self, page: &Answer, action: &str, step: &str, typed: &[(&str, &str)]) -> Answer {
+        let mut fields = page.form(action, step);
+        assert!(fields.iter().any(|(name, _)| name == "csrf"), "{action}: {}", page.text());
+        for (name, value) in typed {
+            fields.retain(|(other, _)| other != name);
+            fields.push(((*name).to_owned(), (*value).to_owned()));
+        }
+        let fields: Vec<(&str, &str)> = fields.iter().map(|(name, value)| (&**name, &**value)).collect();
+        self.send_form(action, &fields).await
+    }
+
     /// The token of the session's forms, from the form at which everybody may look.
     pub async fn token(&mut self) -> String {
         self.page("login").await.values("input[name=csrf]", "value").remove(0)
@@ -283,6 +295,32 @@ impl Answer {
     pub fn texts(&self, selector: &str) -> Vec<String> {
         let (html, selector) = (self.html(), Selector::parse(selector).unwrap());
         html.select(&selector).map(|element| element.text().collect()).collect()
+    }
+
+    /// The fields of the form with this target, as a browser sends them when this step's button is pressed.
+    pub fn form(&self, action: &str, step: &str) -> Vec<(String, String)> {
+        let html = self.html();
+        let all = |selector: &str| {
+            let form = format!("form[action={action}] ");
+            let selector =
+                Selector::parse(&selector.split(", ").map(|one| format!("{form}{one}")).collect::<Vec<_>>().join(", "));
+            let elements: Vec<_> = html.select(&selector.unwrap()).collect();
+            elements
+        };
+        let mut fields = vec![("step".to_owned(), step.to_owned())];
+        for field in all("input[name]:not([type=checkbox]), input[type=checkbox][checked], textarea, select") {
+            let value = match field.value().name() {
+                "textarea" => field.text().collect::<String>().replace('\n', "\r\n"),
+                "select" => {
+                    let chosen = |css| field.select(&Selector::parse(css).unwrap()).next();
+                    let chosen = chosen("option[selected]").or_else(|| chosen("option"));
+                    chosen.and_then(|option| option.attr("value")).unwrap_or_default().to_owned()
+                }
+                _ => field.attr("value").unwrap_or_default().to_owned(),
+            };
+            fields.push((field.attr("name").unwrap().to_owned(), value));
+        }
+        fields
     }
 
     pub fn count(&self, selector: &str) -> usize {

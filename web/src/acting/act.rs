@@ -19,12 +19,21 @@ use crate::security::forms::Form;
 use crate::security::visitor::Visitor;
 use crate::texts::counted;
 
-/// Carries out the action and redirects to the page that shows the result. It runs in its own task, so a browser that
-/// disconnects does not cut it off before the audit has its outcome.
+/// Carries out the action and redirects to the page that shows the result.
 pub async fn act(State(app): State<App>, form: Form) -> Result<Response, Failure> {
+    to_its_end(app, form, carry_out).await
+}
+
+/// Carries out an action in its own task, so a browser that disconnects does not cut it off before the audit has its
+/// outcome.
+pub async fn to_its_end<F>(app: App, form: Form, action: impl FnOnce(App, Form) -> F) -> Result<Response, Failure>
+where
+    F: Future<Output = Result<Response, Failure>> + Send + 'static,
+{
     let under_way = app.operations.under_way();
+    let action = action(app, form);
     let done = tokio::spawn(async move {
-        let done = carry_out(app, form).await;
+        let done = action.await;
         drop(under_way);
         done
     });

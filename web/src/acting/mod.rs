@@ -12,4 +12,5 @@ mod noted;
 mod operation;
 pub mod operation_page;
 pub mod operations;
+pub mod two_steps;
 pub mod worker_action;

@@ -11,10 +11,11 @@ use crate::app::App;
 use crate::failure::Failure;
 use crate::fields::Fields;
 
-/// The largest form: some thousand ticked jobs.
-const MAX_BYTES: usize = 256 * 1024;
+/// The largest form: some thousand ticked jobs, or a payload of 65,536 characters, each up to nine bytes as a browser
+/// encodes them.
+const MAX_BYTES: usize = 640 * 1024;
 
-/// Time limit for receiving a form: 25 kB/s.
+/// Time limit for receiving a form: 65 kB/s.
 const LONGEST: Duration = Duration::from_secs(10);
 
 /// The fields of a form that was made for this visitor.
@@ -34,7 +35,7 @@ impl FromRequest<App> for Form {
         }
         let body = tokio::time::timeout(LONGEST, axum::body::to_bytes(body, MAX_BYTES)).await;
         let body = body.map_err(|_| Failure::Slow)?;
-        let body = body.map_err(|_| Failure::bad("the form", "too large", "it must be at most 256 KiB"))?;
+        let body = body.map_err(|_| Failure::bad("the form", "too large", "it must be at most 640 KiB"))?;
         let fields = Fields::read(&body);
         let token = fields.get("csrf").unwrap_or_default();
         if !bool::from(token.as_bytes().ct_eq(visitor.csrf.as_bytes())) {

@@ -1,0 +1,10 @@
+//! Forms in two steps: the first asks, the second says what will happen, then it is done.
+//!
+//! a form's fields ─▶ [`typed`]: what is wrong stands under its field ─▶ [`form`]: the same page again, or the second
+//! step ─▶ the library
+//!
+//! No step keeps anything on the server: the second page sends all that was typed on the first one.
+
+mod form;
+pub mod new_job;
+mod typed;
