@@ -1,6 +1,6 @@
 //! Schedules: jobs that are enqueued at the times of a cron expression.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::error::Error;
 use crate::text::{MAX_NAME_UNITS, check_name};
@@ -90,6 +90,24 @@ impl Schedule {
         self
     }
 
+    /// Returns the first `count` times after `after`, without the jitter: a preview.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidSchedule`], as [`Admin::set_schedule`](crate::admin::Admin::set_schedule) returns it.
+    pub fn next_times(&self, after: SystemTime, count: usize) -> Result<Vec<SystemTime>, Error> {
+        self.check()?;
+        let invalid = |reason| Error::InvalidSchedule { reason };
+        let times = CronTimes::read(&self.cron, &self.time_zone).map_err(invalid)?;
+        let mut found = Vec::new();
+        let mut last = after;
+        for _ in 0..count {
+            last = times.first_after(last).map_err(invalid)?;
+            found.push(last);
+        }
+        Ok(found)
+    }
+
     pub(crate) fn check(&self) -> Result<(), Error> {
         let invalid = |reason: String| Err(Error::InvalidSchedule { reason });
         check_name("its name", &self.name, MAX_NAME_UNITS).or_else(invalid)?;
@@ -121,6 +139,17 @@ impl Schedule {
 #[cfg(all(test, feature = "schedules"))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_next_times_are_those_at_which_it_fires() {
+        let at = |s: u64| SystemTime::UNIX_EPOCH + Duration::from_secs(s);
+        let hourly = Schedule::new("hourly", "0 * * * *", NewJob::text("x"));
+        assert_eq!(hourly.next_times(at(3_600), 3).unwrap(), [at(7_200), at(10_800), at(14_400)]);
+        assert_eq!(hourly.next_times(at(3_599), 1).unwrap(), [at(3_600)]);
+        assert!(hourly.next_times(at(0), 0).unwrap().is_empty());
+        let error = hourly.make_up(1_001).next_times(at(0), 1).unwrap_err().to_string();
+        assert!(error.contains("make_up is 1001"), "{error}");
+    }
 
     #[test]
     fn what_could_not_be_fired_is_refused_at_once() {
