@@ -25,7 +25,9 @@ pub fn routes(app: App) -> Router {
         .route("/confirm", get(acting::confirm::show))
         .route("/worker", get(pages::worker::show))
         .route("/stop_worker", get(acting::confirm_one::stop_worker))
+        .route("/delete_schedule", get(acting::confirm_one::delete_schedule))
         .route("/new_job", get(two_steps::new_job::show))
+        .route("/schedule", get(two_steps::schedule::show))
         .route_layer(from_fn_with_state(app.clone(), take_turns));
     Router::new()
         .route("/", get(pages::to_overview))
@@ -34,6 +36,7 @@ pub fn routes(app: App) -> Router {
         .route("/events", get(events::stream))
         .route("/act", post(acting::act::act))
         .route("/enqueue", post(two_steps::new_job::send))
+        .route("/set_schedule", post(two_steps::schedule::send))
         .route("/operation", get(acting::operation_page::show))
         .route("/stop", post(acting::operation_page::stop))
         .route("/login", get(security::login::show).post(security::login::log_in))

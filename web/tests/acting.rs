@@ -25,9 +25,12 @@ const BUTTONS: &str = "main form[method=post] button, main button[name=action]";
 const NOBODY: &str = "00000000-0000-0000-0000-000000000000";
 
 /// Pages that are of no use to those who may only view.
-const FOR_ACTING: [&str; 3] = [
+const FOR_ACTING: [&str; 6] = [
     "confirm?queue=work&state=ready&action=purge&scope=all",
     "new_job?queue=work",
+    "schedule?queue=work",
+    "schedule?queue=work&schedule=s",
+    "delete_schedule?queue=work&schedule=s",
     "stop_worker?queue=work&id=00000000-0000-0000-0000-000000000000",
 ];
 
@@ -70,7 +73,7 @@ async fn only_shows(mut browser: Browser, fixture: &Fixture) {
         assert_eq!(answer.status, StatusCode::FORBIDDEN, "{fields:?}: {}", answer.text());
         assert!(answer.text().contains("You can view but not make changes"), "{}", answer.text());
     }
-    for form in ["enqueue"] {
+    for form in ["enqueue", "set_schedule"] {
         let answer = browser.post(form, &[("step", "do"), ("queue", "work")]).await;
         assert_eq!(answer.status, StatusCode::FORBIDDEN, "{form}: {}", answer.text());
     }

@@ -270,6 +270,12 @@ async fn what_stands_in_forms_is_text() {
         let second = browser.press(&first, "enqueue", "check", &typed).await;
         is_all_text(&second.html(), vector);
     }
+    for schedule in hostile.fixture.queue.admin().schedules().await.unwrap() {
+        for page in ["schedule", "delete_schedule"] {
+            let address = hostile.of_queue(page, &[("schedule", &schedule.name)]);
+            shows(&mut browser, &address, [schedule.name.clone()]).await;
+        }
+    }
     for worker in hostile.fixture.queue.admin().workers(std::time::Duration::ZERO).await.unwrap() {
         let id = worker.worker_id.to_string();
         for page in ["worker", "stop_worker"] {

@@ -21,6 +21,7 @@ mod paging;
 mod requests;
 #[path = "../../tests/support/server.rs"]
 mod server;
+mod set_schedules;
 mod support;
 mod support_browser;
 mod words;

@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
 
+use super::two_steps::schedule;
 use super::worker_action;
 use crate::app::App;
 use crate::failure::Failure;
@@ -58,5 +59,23 @@ pub async fn stop_worker(State(app): State<App>, visitor: Visitor, uri: Uri) -> 
         action: "stop_worker",
         field: ("id", &id),
         back: link("worker", [("queue", queue.name()), ("id", &id)]),
+    }))
+}
+
+pub async fn delete_schedule(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<Response, Failure> {
+    let frame = Frame::to_act(&app, visitor, "schedules", "Delete a schedule").await?;
+    let fields = Fields::of(&uri);
+    let queue = app.queue(fields.required("queue")?).await?;
+    let schedule = schedule::find(&queue, fields.required("schedule")?).await?;
+    Ok(html(&Page {
+        frame,
+        verb: "Delete",
+        what: "schedule",
+        name: &schedule.name,
+        queue: queue.name(),
+        consequence: "It is gone for good and enqueues nothing more. Jobs that it has enqueued stay.".to_owned(),
+        action: "delete_schedule",
+        field: ("schedule", &schedule.name),
+        back: "schedules".to_owned(),
     }))
 }

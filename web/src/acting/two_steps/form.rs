@@ -129,6 +129,10 @@ pub struct Times {
 }
 
 impl CheckPage {
+    fn has_effects(&self) -> bool {
+        self.changes.iter().any(|change| !change.effect.is_empty())
+    }
+
     pub fn response(mut self) -> Response {
         for text in self.will_be.iter_mut().chain(&mut self.warnings) {
             *text = in_one_direction(text);

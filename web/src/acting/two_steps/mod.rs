@@ -6,5 +6,7 @@
 //! No step keeps anything on the server: the second page sends all that was typed on the first one.
 
 mod form;
+mod job_fields;
 pub mod new_job;
+pub mod schedule;
 mod typed;

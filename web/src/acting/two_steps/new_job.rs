@@ -8,9 +8,9 @@ use axum::response::Response;
 use readpast::admin::{JobFilter, JobRow, JobState, QueueStats};
 use readpast::crates::serde_json::{self, Value, json};
 use readpast::{Enqueued, Error, JobId, NewJob, Queue};
-use serde::de::IgnoredAny;
 
 use super::form::{CheckPage, Field, FormPage, Group, Input, typed_fields};
+use super::job_fields;
 use super::typed::{Step, Typed, whole};
 use crate::acting::act::to_its_end;
 use crate::acting::noted::{Noted, note};
@@ -24,36 +24,13 @@ use crate::links::{link, see_other};
 use crate::payload_view::View;
 use crate::security::forms::Form;
 use crate::security::visitor::Visitor;
-use crate::texts::{self, counted, number};
-
-/// The longest payload that can be typed.
-const MAX_PAYLOAD: usize = 64 * 1024;
-
-/// Kinds are suggested, and known to the warning, if they had jobs within this time.
-const WEEK: Duration = Duration::from_secs(7 * 86_400);
+use crate::texts::{self, counted};
 
 /// How long the second step looks for an unfinished job with the same key. No index covers keys.
 const LOOKING: Duration = Duration::from_secs(2);
 
-/// The fields, in the order of the page.
-const FIELDS: [&str; 13] = [
-    "like",
-    "queue",
-    "kind",
-    "payload",
-    "copy",
-    "key",
-    "group",
-    "priority",
-    "due",
-    "attempts",
-    "time_limit",
-    "headers",
-    "start_within",
-];
-
-/// Headers that only the library sets.
-const RESERVED: &str = "readpast-";
+/// The fields beside those of [`job_fields`].
+const FIELDS: [&str; 4] = ["like", "queue", "key", "due"];
 
 /// When a job is due.
 #[derive(Debug, Clone, Copy)]
@@ -82,7 +59,7 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
 
 /// The fields of a job like this one.
 async fn like(app: &App, queue: &Queue, id: JobId) -> Result<Typed, Failure> {
-    let bytes = if app.options.hide_payloads { 0 } else { MAX_PAYLOAD + 1 };
+    let bytes = if app.options.hide_payloads { 0 } else { job_fields::MAX_PAYLOAD + 1 };
     let job = queue.admin().job(id, Some(bytes)).await?;
     let job = job.ok_or_else(|| Failure::NotFound(format!("Queue '{}' has no job {id}.", queue.name())))?;
     let mut fields = vec![("like", id.to_string()), ("queue", queue.name().to_owned())];
@@ -90,8 +67,6 @@ async fn like(app: &App, queue: &Queue, id: JobId) -> Result<Typed, Failure> {
         Some(payload) => fields.push(("payload", payload)),
         None => fields.push(("copy", id.to_string())),
     }
-    let own = job.headers.iter().flatten().filter(|(name, _)| !name.starts_with(RESERVED));
-    let headers: Vec<String> = own.filter_map(|(name, value)| Some(format!("{name}: {}", value.as_str()?))).collect();
     let priority = (job.priority != 0).then(|| job.priority.to_string());
     let optional = [
         ("kind", job.kind),
@@ -99,7 +74,7 @@ async fn like(app: &App, queue: &Queue, id: JobId) -> Result<Typed, Failure> {
         ("group", job.group_key),
         ("priority", priority),
         ("time_limit", job.time_limit.map(texts::exact)),
-        ("headers", (!headers.is_empty()).then(|| headers.join("\n"))),
+        ("headers", job_fields::header_lines(job.headers.as_ref())),
     ];
     fields.extend(optional.into_iter().filter_map(|(name, value)| Some((name, value?))));
     Ok(Typed::new(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()))
@@ -107,60 +82,28 @@ async fn like(app: &App, queue: &Queue, id: JobId) -> Result<Typed, Failure> {
 
 /// The payload, if a field of a form can hold it unchanged.
 fn shown_payload(job: &JobRow) -> Option<String> {
-    let is_whole = job.payload.len() as u64 == job.payload_bytes && job.payload.len() <= MAX_PAYLOAD;
-    let text = job.payload_text().filter(|text| is_whole && !text.contains(['\0', '\r']))?;
-    Some(text.into_owned())
+    let is_whole = job.payload.len() as u64 == job.payload_bytes;
+    job.payload_text().filter(|text| is_whole && job_fields::fits(text)).map(|text| text.into_owned())
 }
 
 async fn form(app: &App, frame: Frame, typed: &Typed) -> Result<Response, Failure> {
     let reading = app.all_queues().await?;
     let queues = reading.queues.iter().map(|line| line.activity.stats.queue.clone());
     let queues = queues.map(|name| (name.clone(), name)).collect();
-    let kinds = match typed.text("queue") {
-        "" => Vec::new(),
-        name => app.queue(name).await?.admin().kinds(WEEK).await?.into_iter().filter_map(|row| row.kind).collect(),
-    };
     let like = typed.text("like");
-    let mut what = vec![
-        Field::new("queue", "Queue", "", Input::Choice(queues)),
-        Field::new("kind", "Kind", "Chooses the handler.", Input::Suggested(kinds)),
-    ];
-    if !typed.is_empty("like") {
-        let hint = "Copied from SQL Server, also if it is hidden here, not text, or long.";
-        what.push(Field::new(
-            "copy",
-            format!("The payload of job {like}, as it is"),
-            hint,
-            Input::Tick(like.to_owned()),
-        ));
-    }
-    let hint = "Text, at most 64 KiB; line breaks are sent as LF. For more, or for bytes, use readpast enqueue.";
-    what.push(Field::new("payload", "Payload", hint, Input::Lines(12)));
-    let more = vec![
+    let queue = match typed.text("queue") {
+        "" => None,
+        name => Some(app.queue(name).await?),
+    };
+    let copied = (!like.is_empty()).then(|| (like.to_owned(), format!("The payload of job {like}, as it is")));
+    let mut what = vec![Field::new("queue", "Queue", "", Input::Choice(queues))];
+    what.extend(job_fields::what(queue.as_ref(), copied).await?);
+    let due = "A delay such as 90s or 1h 30m, or a time in UTC such as 2026-11-23T10:20. Empty: now.";
+    let mut more = vec![
         Field::new("key", "Key", "Nothing is added while an unfinished job of the queue has it.", Input::Line),
-        Field::new("group", "Group", "Jobs of a group take turns, or share the queue if it is fair.", Input::Line),
-        Field::new("priority", "Priority", "-32768 to 32767; smaller runs first. Empty: 0.", Input::Line),
-        Field::new(
-            "due",
-            "Due",
-            "A delay such as 90s or 1h 30m, or a time in UTC such as 2026-11-23T10:20. Empty: now.",
-            Input::Line,
-        ),
-        Field::new(
-            "start_within",
-            "Start within",
-            "Such as 5m: if it has not started so long after it was due, it expires.",
-            Input::Line,
-        ),
-        Field::new("attempts", "Attempts", "Then it is dead. Empty: as for the queue.", Input::Line),
-        Field::new(
-            "time_limit",
-            "Time limit",
-            "Of each attempt, such as 30s or 5m. Empty: as for the worker.",
-            Input::Line,
-        ),
-        Field::new("headers", "Headers", "One on each line, as name: value.", Input::Lines(3)),
+        Field::new("due", "Due", due, Input::Line),
     ];
+    more.extend(job_fields::more());
     let back = match typed.text("queue") {
         "" => "overview".to_owned(),
         queue if like.is_empty() => link("queue", [("queue", queue)]),
@@ -227,50 +170,25 @@ async fn step(app: App, sent: Form) -> Result<Response, Failure> {
 }
 
 fn read(typed: &mut Typed) -> Wanted {
-    let payload = typed.lines("payload");
+    let payload = job_fields::payload(typed);
     let copied_from = typed.read("copy", |text| whole(text, "the id of a job")).map(JobId);
-    if payload.len() > MAX_PAYLOAD {
-        let size = number(payload.len() as u64);
-        typed.say("payload", format!("it is {size} bytes; it must be at most {}", number(MAX_PAYLOAD as u64)));
-    }
-    if copied_from.is_some() && !payload.is_empty() {
-        typed.say("payload", "there are two payloads; empty this one, or untick the box above");
-    }
     let due = typed.read("due", read_due);
     Wanted { job: attributes(typed, NewJob::text(payload)), due, copied_from }
 }
 
-/// Sets all but the payload.
-fn attributes(typed: &mut Typed, mut job: NewJob) -> NewJob {
-    job = typed.job_part("kind", job, |job, kind| Ok(job.kind(kind)));
-    job = typed.job_part("key", job, |job, key| Ok(job.dedup_key(key)));
-    job = typed.job_part("group", job, |job, group| Ok(job.group_key(group)));
-    job = typed.job_part("priority", job, |job, text| Ok(job.priority(whole(text, "-32768 to 32767")?)));
-    job = typed.job_part("due", job, |job, text| {
+fn attributes(typed: &mut Typed, job: NewJob) -> NewJob {
+    let job = typed.job_part("due", job, |job, text| {
         Ok(match read_due(text)? {
             Due::In(delay) => job.delay(delay),
             Due::At(time) => job.due_at(time),
         })
     });
-    job = typed.job_part("attempts", job, |job, text| Ok(job.max_attempts(whole(text, "1 or more")?)));
-    job = typed.job_part("time_limit", job, |job, text| Ok(job.time_limit(texts::read_duration(text)?)));
-    job = typed.job_part("start_within", job, |job, text| Ok(job.start_within(texts::read_duration(text)?)));
-    typed.job_part("headers", job, headers)
+    job_fields::attributes(typed, job)
 }
 
 fn read_due(text: &str) -> Result<Due, String> {
     let neither = |_| "write a delay as 90s, 5m or 1h 30m, or a time as 2026-11-23T10:20 (UTC)".to_owned();
     texts::read_duration(text).map(Due::In).or_else(|_| texts::read_time(text).map(Due::At)).map_err(neither)
-}
-
-/// Adds headers, one on each line.
-pub fn headers(mut job: NewJob, text: &str) -> Result<NewJob, String> {
-    for line in text.lines().filter(|line| !line.trim().is_empty()) {
-        let pair = line.split_once(':').filter(|(name, _)| !name.trim().is_empty());
-        let (name, value) = pair.ok_or_else(|| format!("'{line}' has no name; write it as name: value"))?;
-        job = job.header(name.trim(), value.trim());
-    }
-    Ok(job)
 }
 
 /// The job whose payload is copied: before the last step without its payload, then with it.
@@ -343,7 +261,7 @@ async fn check(
     }
     warnings.extend(unknown_kind(queue, typed.text("kind")).await?);
     let payload = typed.lines("payload");
-    warnings.extend(broken_json(&payload));
+    warnings.extend(job_fields::broken_json(&payload));
     Ok(CheckPage {
         frame,
         action: "enqueue",
@@ -353,7 +271,7 @@ async fn check(
         changes: Vec::new(),
         payload: copied.is_none().then(|| View::new(payload.as_bytes(), Some(&payload), payload.len() as u64)),
         times: None,
-        hidden: typed_fields(typed, &FIELDS),
+        hidden: typed_fields(typed, &[&FIELDS[..], &job_fields::NAMES].concat()),
     }
     .response())
 }
@@ -415,32 +333,8 @@ async fn unknown_kind(queue: &Queue, kind: &str) -> Result<Option<String>, Failu
     if kind.is_empty() {
         return Ok(None);
     }
-    let kinds = queue.admin().kinds(WEEK).await?;
+    let kinds = queue.admin().kinds(job_fields::WEEK).await?;
     let is_known = kinds.iter().any(|row| row.is_other || row.is_partial || row.kind.as_deref() == Some(kind));
     let warning = "No job of this kind waits here or has run here within a week. Check its spelling.";
     Ok((!is_known).then(|| warning.to_owned()))
-}
-
-/// Says what is wrong with a text that looks like JSON.
-pub fn broken_json(text: &str) -> Option<String> {
-    if !text.trim_start().starts_with(['{', '[']) {
-        return None;
-    }
-    let error = serde_json::from_str::<IgnoredAny>(text).err()?;
-    Some(format!("The payload looks like JSON, but is not: {error}."))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn text_that_is_almost_json_is_told_where() {
-        for text in ["", "plain", "12,", "{}", "[1, {\"a\": null}]", " \n{\"a\": 1}"] {
-            assert_eq!(broken_json(text), None, "{text}");
-        }
-        let said = broken_json("{\n  \"a\": 1\n  \"b\": 2\n}").unwrap();
-        assert!(said.contains("line 3 column 3"), "{said}");
-        assert!(broken_json("[1] x").is_some());
-    }
 }

@@ -60,6 +60,13 @@ impl Typed {
         self.wrong.is_empty()
     }
 
+    /// Says what is wrong with a field that has been read.
+    pub fn must(&mut self, name: &'static str, right: Result<(), String>) {
+        if let Err(what) = right {
+            self.say(name, what);
+        }
+    }
+
     /// Reads a field. `None` if it is empty or wrong.
     pub fn read<T>(&mut self, name: &'static str, read: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {
         let text = self.fields.get(name)?;
