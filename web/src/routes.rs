@@ -28,6 +28,7 @@ pub fn routes(app: App) -> Router {
         .route("/delete_schedule", get(acting::confirm_one::delete_schedule))
         .route("/new_job", get(two_steps::new_job::show))
         .route("/schedule", get(two_steps::schedule::show))
+        .route("/settings", get(two_steps::settings::show))
         .route_layer(from_fn_with_state(app.clone(), take_turns));
     Router::new()
         .route("/", get(pages::to_overview))
@@ -36,6 +37,7 @@ pub fn routes(app: App) -> Router {
         .route("/events", get(events::stream))
         .route("/act", post(acting::act::act))
         .route("/enqueue", post(two_steps::new_job::send))
+        .route("/set_queue", post(two_steps::settings::send))
         .route("/set_schedule", post(two_steps::schedule::send))
         .route("/operation", get(acting::operation_page::show))
         .route("/stop", post(acting::operation_page::stop))

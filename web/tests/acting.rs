@@ -25,9 +25,10 @@ const BUTTONS: &str = "main form[method=post] button, main button[name=action]";
 const NOBODY: &str = "00000000-0000-0000-0000-000000000000";
 
 /// Pages that are of no use to those who may only view.
-const FOR_ACTING: [&str; 6] = [
+const FOR_ACTING: [&str; 7] = [
     "confirm?queue=work&state=ready&action=purge&scope=all",
     "new_job?queue=work",
+    "settings?queue=work",
     "schedule?queue=work",
     "schedule?queue=work&schedule=s",
     "delete_schedule?queue=work&schedule=s",
@@ -73,7 +74,7 @@ async fn only_shows(mut browser: Browser, fixture: &Fixture) {
         assert_eq!(answer.status, StatusCode::FORBIDDEN, "{fields:?}: {}", answer.text());
         assert!(answer.text().contains("You can view but not make changes"), "{}", answer.text());
     }
-    for form in ["enqueue", "set_schedule"] {
+    for form in ["enqueue", "set_schedule", "set_queue"] {
         let answer = browser.post(form, &[("step", "do"), ("queue", "work")]).await;
         assert_eq!(answer.status, StatusCode::FORBIDDEN, "{form}: {}", answer.text());
     }
@@ -195,6 +196,8 @@ async fn every_action_stands_in_the_audit_with_who_what_and_how_many() {
         let said = row.what.as_ref().map(ToString::to_string).unwrap_or_default();
         assert!(said.contains(what), "{row:?}");
     };
+    let why = ("why", "until the relay has moved");
+    expect(&[("action", "pause"), why], "pause", r#"{"why":"until the relay has moved"}"#, None).await;
     expect(&[("action", "pause")], "pause", "", None).await;
     expect(&[("action", "resume")], "resume", "", None).await;
     expect(&[("action", "cancel_batch"), ("batch", &batch)], "cancel_batch", &batch, Some(1)).await;

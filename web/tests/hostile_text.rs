@@ -276,6 +276,7 @@ async fn what_stands_in_forms_is_text() {
             shows(&mut browser, &address, [schedule.name.clone()]).await;
         }
     }
+    shows(&mut browser, &hostile.of_queue("settings", &[]), [hostile.queue.clone()]).await;
     for worker in hostile.fixture.queue.admin().workers(std::time::Duration::ZERO).await.unwrap() {
         let id = worker.worker_id.to_string();
         for page in ["worker", "stop_worker"] {

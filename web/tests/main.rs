@@ -18,6 +18,7 @@ mod live;
 mod log_in;
 mod new_job;
 mod paging;
+mod queue_settings;
 mod requests;
 #[path = "../../tests/support/server.rs"]
 mod server;

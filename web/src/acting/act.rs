@@ -19,6 +19,9 @@ use crate::security::forms::Form;
 use crate::security::visitor::Visitor;
 use crate::texts::counted;
 
+/// The longest reason that the audit gets, in characters. The form lets nobody type more.
+const MAX_WHY: usize = 200;
+
 /// Carries out the action and redirects to the page that shows the result.
 pub async fn act(State(app): State<App>, form: Form) -> Result<Response, Failure> {
     to_its_end(app, form, carry_out).await
@@ -47,7 +50,7 @@ async fn carry_out(app: App, form: Form) -> Result<Response, Failure> {
     let action = fields.required("action")?;
     let queue = app.queue(fields.required("queue")?).await?;
     match action {
-        "pause" | "resume" => queue_action(&app, &visitor, &queue, action).await,
+        "pause" | "resume" => queue_action(&app, &visitor, &queue, action, fields.get("why")).await,
         "pause_schedule" | "resume_schedule" | "run_schedule" | "delete_schedule" => {
             schedule_action(&app, &visitor, &queue, action, &fields).await
         }
@@ -59,8 +62,18 @@ async fn carry_out(app: App, form: Form) -> Result<Response, Failure> {
     }
 }
 
-async fn queue_action(app: &App, visitor: &Visitor, queue: &Queue, action: &str) -> Result<Response, Failure> {
-    let noted = Noted::begin(app, visitor, queue, note(visitor, action)).await?;
+async fn queue_action(
+    app: &App,
+    visitor: &Visitor,
+    queue: &Queue,
+    action: &str,
+    why: Option<&str>,
+) -> Result<Response, Failure> {
+    let note = match why.map(|why| why.chars().take(MAX_WHY).collect::<String>()) {
+        Some(why) => note(visitor, action).what(json!({ "why": why })),
+        None => note(visitor, action),
+    };
+    let noted = Noted::begin(app, visitor, queue, note).await?;
     let done = match action {
         "pause" => queue.admin().pause().await,
         _ => queue.admin().resume().await,

@@ -9,4 +9,6 @@ mod form;
 mod job_fields;
 pub mod new_job;
 pub mod schedule;
+mod setting;
+pub mod settings;
 mod typed;
