@@ -32,7 +32,7 @@
 //! | `connections` | shares of the connections to SQL Server |
 //! | `counts` | job counts at a bounded cost |
 //! | `pages` | a file for each page |
-//! | `acting` | actions: preview, progress, stop, audit |
+//! | `acting` | actions: forms, preview, progress, stop, audit |
 //! | `fields`, `job_search` | fields and searches of requests |
 //! | `root`, `links` | relative links |
 //! | `render`, `frame`, `failure` | templates as responses; the frame of pages; error pages |

@@ -44,7 +44,7 @@ async fn a_worker_s_page_shows_what_was_asked_of_it_and_whether_it_knows() {
     let address = format!("worker?queue=work&id={id}");
     let page = browser.page(&address).await;
     assert_eq!(page.texts("h1"), ["Worker price-1"]);
-    assert_eq!(page.texts("main form button"), ["Quiet", "Stop…", "Set", "Debug messages for 10 minutes"]);
+    assert_eq!(page.texts("main form button"), ["Quiet", "Set", "Debug messages for 10 minutes", "Stop…"]);
     assert_eq!(page.texts(".tag"), [""; 0]);
     assert_eq!(page.texts("tbody tr th, tbody tr td")[..2], [job, "price".to_owned()]);
 

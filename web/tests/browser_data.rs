@@ -21,6 +21,8 @@ pub struct Furnished {
     running: String,
     /// A done job of `thumbnails` with an output.
     done: String,
+    /// The id of the worker of `render`.
+    renderer: String,
     workers: Vec<Worker>,
 }
 
@@ -74,7 +76,8 @@ impl Furnished {
         let running_there =
             async || render.admin().job(running, None).await.unwrap().is_some_and(|job| job.state == JobState::Claimed);
         until("a job is rendered", running_there).await;
-        Furnished { site, dead, running: running.to_string(), done, workers }
+        let renderer = render.admin().workers(Duration::ZERO).await.unwrap()[0].worker_id.to_string();
+        Furnished { site, dead, running: running.to_string(), done, renderer, workers }
     }
 
     /// The address of a page of each sort, and of each state of jobs.
@@ -90,6 +93,11 @@ impl Furnished {
             "audit",
             "jobs?queue=invoices&state=dead&error=account",
             "confirm?queue=invoices&state=dead&action=requeue&scope=all",
+            "new_job?queue=invoices",
+            "settings?queue=invoices",
+            "schedule",
+            "schedule?queue=invoices&schedule=nightly+report",
+            "delete_schedule?queue=invoices&schedule=nightly+report",
             "confirm?queue=invoices&state=ready&action=set_priority&scope=all",
             "jobs?queue=invoices&state=nonsense",
             "queue?queue=nobody",
@@ -104,11 +112,18 @@ impl Furnished {
         pages.push("jobs?queue=thumbnails&state=done".to_owned());
         pages.extend([self.dead_job(), self.running_job()]);
         pages.push(format!("job?queue=thumbnails&id={}", self.done));
+        pages.push(format!("new_job?queue=invoices&like={}", self.dead));
+        pages.extend([self.worker("worker"), self.worker("stop_worker")]);
         pages
     }
 
     pub fn dead_job(&self) -> String {
         format!("job?queue=invoices&id={}", self.dead)
+    }
+
+    /// A page about the worker of `render`.
+    pub fn worker(&self, page: &str) -> String {
+        format!("{page}?queue=render&id={}", self.renderer)
     }
 
     pub fn running_job(&self) -> String {

@@ -9,6 +9,7 @@ mod attention;
 mod browser_acting;
 mod browser_data;
 mod browser_everywhere;
+mod browser_forms;
 mod browser_pictures;
 mod browser_seeing;
 mod crowded;

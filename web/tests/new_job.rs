@@ -44,7 +44,7 @@ async fn a_job_is_made_in_two_steps_with_all_that_was_typed() {
     let second = browser.press(&first, "enqueue", "check", &ALL).await;
     assert_eq!(second.status, StatusCode::OK, "{}", second.text());
     let will_be = second.texts("main li");
-    assert_eq!(will_be[0], "In work, scheduled: it becomes ready after 1h 30m.");
+    assert_eq!(will_be[0], "It will be in work, scheduled: it becomes ready after 1h 30m.");
     assert_eq!(will_be[1], "If an unfinished job has the key inv-1 by then, nothing is added.");
     assert_eq!(second.texts("main pre"), ["{\n  \"invoice\": 1\n}"]);
     assert_eq!(fixture.queue.admin().stats(None).await.unwrap().unfinished(), 0, "nothing is done yet");
@@ -144,7 +144,7 @@ async fn the_second_step_warns_of_what_keeps_the_job_from_running() {
         assert!(said.contains(warning), "{warning}: {said}");
     }
     let found = format!("Unfinished job {old} has the key k: nothing is added while it is unfinished.");
-    assert_eq!(second.texts("main li"), ["In work, ready at once; 1 job is ready already.", &found]);
+    assert_eq!(second.texts("main li"), ["It will be in work, ready at once; 1 job is ready already.", &found]);
     let done = browser.press(&second, "enqueue", "do", &[]).await;
     assert_eq!(done.location(), format!("job?queue=work&id={old}"));
     let notice = browser.page(done.location()).await.texts(".notice").remove(0);

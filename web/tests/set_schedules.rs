@@ -44,7 +44,7 @@ async fn a_schedule_is_set_in_two_steps_and_its_next_ten_times_are_seen_before()
     assert_eq!(second.texts("main li"), ["Queue work gets the schedule nightly."]);
     assert!(second.texts(".warning")[0].contains("No worker of this queue runs"));
     let local = second.texts("tbody th");
-    let utc = second.texts("tbody td[data-label='In UTC']");
+    let utc = second.texts("tbody td[data-label=UTC]");
     assert_eq!((local.len(), utc.len()), (10, 10));
     assert!(local.iter().all(|time| time.ends_with(" 02:30:00")), "{local:?}");
     assert!(utc.iter().all(|time| time.ends_with(" 01:30:00") || time.ends_with(" 00:30:00")), "{utc:?}");

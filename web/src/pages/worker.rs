@@ -45,6 +45,7 @@ struct Page<'a> {
     threads: u64,
     debug_min: u64,
     jobs: Vec<JobView>,
+    has_more: bool,
     held: String,
     held_link: String,
 }
@@ -149,6 +150,7 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
         threads: worker.asked.threads.map(u64::from).or(threads).unwrap_or(1),
         debug_min: DEBUG.as_secs() / 60,
         jobs: held.jobs.iter().map(|job| JobView::new(job, queue.name())).collect(),
+        has_more: held.next.is_some(),
         held: number(worker.held),
         held_link: search.link("jobs", &[]),
         worker: &worker,

@@ -107,6 +107,8 @@ pub struct CheckPage {
     pub label: &'static str,
     pub will_be: Vec<String>,
     pub warnings: Vec<String>,
+    /// What was typed: labels and values.
+    pub facts: Vec<(&'static str, String)>,
     pub changes: Vec<Change>,
     pub payload: Option<View>,
     pub times: Option<Times>,
@@ -124,8 +126,18 @@ pub struct Change {
 /// The next times of a schedule.
 pub struct Times {
     pub zone: String,
-    /// In the zone, in UTC, and what the clocks do before it.
+    /// In the zone, in UTC, and what the zone's clocks do before it.
     pub rows: Vec<(String, String, String)>,
+}
+
+impl Times {
+    fn are_utc(&self) -> bool {
+        self.zone == "UTC"
+    }
+
+    fn have_changes(&self) -> bool {
+        self.rows.iter().any(|(_, _, clocks)| !clocks.is_empty())
+    }
 }
 
 impl CheckPage {
@@ -139,6 +151,12 @@ impl CheckPage {
         }
         html(&self)
     }
+}
+
+/// What was typed into these fields, with their labels.
+pub fn typed_facts(typed: &Typed, labels: &[(&str, &'static str)]) -> Vec<(&'static str, String)> {
+    let given = labels.iter().filter(|(name, _)| !typed.is_empty(name));
+    given.map(|(name, label)| (*label, typed.lines(name))).collect()
 }
 
 /// Fields with what was typed, for the second step to send.

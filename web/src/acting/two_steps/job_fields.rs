@@ -24,6 +24,17 @@ pub const WEEK: Duration = Duration::from_secs(7 * 86_400);
 pub const NAMES: [&str; 9] =
     ["kind", "payload", "copy", "group", "priority", "start_within", "attempts", "time_limit", "headers"];
 
+/// The labels of those that the second step repeats.
+pub const LABELS: [(&str, &str); 7] = [
+    ("kind", "Kind"),
+    ("group", "Group"),
+    ("priority", "Priority"),
+    ("start_within", "Start within"),
+    ("attempts", "Attempts"),
+    ("time_limit", "Time limit"),
+    ("headers", "Headers"),
+];
+
 /// Kind and payload. `copied` is the value and the label of the box that copies a payload.
 pub async fn what(queue: Option<&Queue>, copied: Option<(String, String)>) -> Result<Vec<Field>, Failure> {
     let kinds = match queue {
@@ -32,7 +43,7 @@ pub async fn what(queue: Option<&Queue>, copied: Option<(String, String)>) -> Re
     };
     let mut fields = vec![Field::new("kind", "Kind", "Chooses the handler.", Input::Suggested(kinds))];
     if let Some((value, label)) = copied {
-        let hint = "Copied from SQL Server, also if it is hidden here, not text, or long.";
+        let hint = "It is hidden here, is not text, or is too long for this form. Untick it to type another.";
         fields.push(Field::new("copy", label, hint, Input::Tick(value)));
     }
     let hint = "Text, at most 64 KiB; line breaks are sent as LF. For more, or for bytes, use readpast enqueue.";

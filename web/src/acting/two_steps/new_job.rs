@@ -9,7 +9,7 @@ use readpast::admin::{JobFilter, JobRow, JobState, QueueStats};
 use readpast::crates::serde_json::{self, Value, json};
 use readpast::{Enqueued, Error, JobId, NewJob, Queue};
 
-use super::form::{CheckPage, Field, FormPage, Group, Input, typed_fields};
+use super::form::{CheckPage, Field, FormPage, Group, Input, typed_facts, typed_fields};
 use super::job_fields;
 use super::typed::{Step, Typed, whole};
 use crate::acting::act::to_its_end;
@@ -30,7 +30,7 @@ use crate::texts::{self, counted};
 const LOOKING: Duration = Duration::from_secs(2);
 
 /// The fields beside those of [`job_fields`].
-const FIELDS: [&str; 4] = ["like", "queue", "key", "due"];
+const FIELDS: [&str; 5] = ["like", "copyable", "queue", "key", "due"];
 
 /// When a job is due.
 #[derive(Debug, Clone, Copy)]
@@ -65,7 +65,7 @@ async fn like(app: &App, queue: &Queue, id: JobId) -> Result<Typed, Failure> {
     let mut fields = vec![("like", id.to_string()), ("queue", queue.name().to_owned())];
     match shown_payload(&job) {
         Some(payload) => fields.push(("payload", payload)),
-        None => fields.push(("copy", id.to_string())),
+        None => fields.extend([("copyable", id.to_string()), ("copy", id.to_string())]),
     }
     let priority = (job.priority != 0).then(|| job.priority.to_string());
     let optional = [
@@ -95,7 +95,8 @@ async fn form(app: &App, frame: Frame, typed: &Typed) -> Result<Response, Failur
         "" => None,
         name => Some(app.queue(name).await?),
     };
-    let copied = (!like.is_empty()).then(|| (like.to_owned(), format!("The payload of job {like}, as it is")));
+    let copied =
+        (!typed.is_empty("copyable")).then(|| (like.to_owned(), format!("The payload of job {like}, as it is")));
     let mut what = vec![Field::new("queue", "Queue", "", Input::Choice(queues))];
     what.extend(job_fields::what(queue.as_ref(), copied).await?);
     let due = "A delay such as 90s or 1h 30m, or a time in UTC such as 2026-11-23T10:20. Empty: now.";
@@ -117,7 +118,7 @@ async fn form(app: &App, frame: Frame, typed: &Typed) -> Result<Response, Failur
         frame,
         action: "enqueue",
         lead,
-        hidden: typed_fields(typed, &["like"]),
+        hidden: typed_fields(typed, &["like", "copyable"]),
         groups: vec![Group::open("What it does", what), Group::folded("More", more, typed)],
         back,
         typed,
@@ -268,6 +269,7 @@ async fn check(
         label: "Enqueue",
         will_be,
         warnings,
+        facts: typed_facts(typed, &[&[("key", "Key"), ("due", "Due")], &job_fields::LABELS[..]].concat()),
         changes: Vec::new(),
         payload: copied.is_none().then(|| View::new(payload.as_bytes(), Some(&payload), payload.len() as u64)),
         times: None,
@@ -281,20 +283,23 @@ fn outlook(stats: &QueueStats, typed: &Typed, due: Option<Due>) -> String {
     let queue = &stats.queue;
     match due {
         Some(Due::In(delay)) => {
-            return format!("In {queue}, scheduled: it becomes ready after {}.", texts::exact(delay));
+            return format!("It will be in {queue}, scheduled: it becomes ready after {}.", texts::exact(delay));
         }
         Some(Due::At(time)) if time >= attention::now() => {
-            return format!("In {queue}, scheduled: it becomes ready at {} (UTC).", texts::utc(time));
+            return format!("It will be in {queue}, scheduled: it becomes ready at {} (UTC).", texts::utc(time));
         }
         _ => {}
     }
     if !typed.is_empty("group") {
-        return format!("In {queue}, waiting for its turn in group {}, or ready at once.", typed.text("group"));
+        return format!(
+            "It will be in {queue}, waiting for its turn in group {}, or ready at once.",
+            typed.text("group")
+        );
     }
     let more = if stats.ready >= MOST { "+" } else { "" };
     match stats.ready {
-        0 => format!("In {queue}, ready at once. No other job is ready."),
-        ready => format!("In {queue}, ready at once; {}{more} ready already.", are_ready(ready)),
+        0 => format!("It will be in {queue}, ready at once. No other job is ready."),
+        ready => format!("It will be in {queue}, ready at once; {}{more} ready already.", are_ready(ready)),
     }
 }
 

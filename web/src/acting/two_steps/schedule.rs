@@ -11,7 +11,7 @@ use readpast::admin::{Schedule, ScheduleRow};
 use readpast::crates::serde_json::json;
 use readpast::{NewJob, Queue};
 
-use super::form::{Change, CheckPage, Field, FormPage, Group, Input, Times, typed_fields};
+use super::form::{Change, CheckPage, Field, FormPage, Group, Input, Times, typed_facts, typed_fields};
 use super::job_fields;
 use super::typed::{Step, Typed, whole};
 use crate::acting::act::to_its_end;
@@ -31,23 +31,16 @@ use crate::texts;
 const TIMES: usize = 10;
 
 /// The fields beside those of [`job_fields`]. `change` is there if the schedule exists.
-const FIELDS: [&str; 8] = ["change", "queue", "name", "cron", "time_zone", "make_up", "jitter", "key"];
+const FIELDS: [&str; 9] = ["change", "copyable", "queue", "name", "cron", "time_zone", "make_up", "jitter", "key"];
 
-/// The labels of the fields that the second step compares.
-const COMPARED: [(&str, &str); 13] = [
+/// The labels of those that the second step repeats or compares.
+const LABELS: [(&str, &str); 6] = [
     ("cron", "Times"),
     ("time_zone", "Time zone"),
     ("make_up", "Make up"),
     ("jitter", "Jitter"),
     ("key", "Key"),
-    ("kind", "Kind"),
     ("payload", "Payload"),
-    ("group", "Group"),
-    ("priority", "Priority"),
-    ("start_within", "Start within"),
-    ("attempts", "Attempts"),
-    ("time_limit", "Time limit"),
-    ("headers", "Headers"),
 ];
 
 pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<Response, Failure> {
@@ -90,6 +83,7 @@ fn as_it_is(row: &ScheduleRow, queue: &Queue, hides_payloads: bool) -> Typed {
         ("jitter", (!row.jitter.is_zero()).then(|| texts::exact(row.jitter))),
         ("key", row.dedup_key.clone()),
         ("kind", row.kind.clone()),
+        ("copyable", payload.is_none().then(|| "yes".to_owned())),
         ("copy", payload.is_none().then(|| "yes".to_owned())),
         ("payload", payload),
         ("group", row.group_key.clone()),
@@ -134,14 +128,14 @@ async fn form(app: &App, frame: Frame, typed: &Typed) -> Result<Response, Failur
         "" => None,
         name => Some(app.queue(name).await?),
     };
-    let copied = (!is_new).then(|| ("yes".to_owned(), "The payload that it has".to_owned()));
+    let copied = (!typed.is_empty("copyable")).then(|| ("yes".to_owned(), "The payload that it has".to_owned()));
     let mut what = job_fields::what(queue.as_ref(), copied).await?;
     what.push(line("key", "Key", "No job is added while the last one is unfinished. Empty: each has its own key."));
     Ok(FormPage {
         frame,
         action: "set_schedule",
         lead: if is_new { String::new() } else { format!("It is a schedule of queue {}.", typed.text("queue")) },
-        hidden: if is_new { Vec::new() } else { typed_fields(typed, &["change", "queue", "name"]) },
+        hidden: if is_new { Vec::new() } else { typed_fields(typed, &["change", "copyable", "queue", "name"]) },
         groups: vec![
             Group::open("When", when),
             Group::open("Its jobs", what),
@@ -287,6 +281,10 @@ async fn check(
         label: "Set the schedule",
         will_be,
         warnings,
+        facts: match before {
+            None => typed_facts(typed, &[&LABELS[..5], &job_fields::LABELS[..]].concat()),
+            Some(_) => Vec::new(),
+        },
         changes,
         payload: typed.is_empty("copy").then(|| View::new(payload.as_bytes(), Some(&payload), payload.len() as u64)),
         times: Some(in_zone(times, if typed.is_empty("time_zone") { "UTC" } else { typed.text("time_zone").trim() })),
@@ -297,7 +295,7 @@ async fn check(
 
 fn differences(before: &Typed, typed: &Typed) -> Vec<Change> {
     let mut changes = Vec::new();
-    for (name, label) in COMPARED {
+    for (name, label) in LABELS.into_iter().chain(job_fields::LABELS) {
         let (old, new) = (before.lines(name), typed.lines(name));
         if old != new {
             let shown = |text: String, of: &Typed| match name {

@@ -183,6 +183,7 @@ fn check(frame: Frame, stats: &QueueStats, typed: &Typed, changes: Vec<Change>) 
         label: "Change the settings",
         will_be: vec![has],
         warnings,
+        facts: Vec::new(),
         changes,
         payload: None,
         times: None,
