@@ -46,7 +46,9 @@ async fn a_worker_s_page_shows_what_was_asked_of_it_and_whether_it_knows() {
     assert_eq!(page.texts("h1"), ["Worker price-1"]);
     assert_eq!(page.texts("main form button"), ["Quiet", "Set", "Debug messages for 10 minutes", "Stop…"]);
     assert_eq!(page.texts(".tag"), [""; 0]);
-    assert_eq!(page.texts("tbody tr th, tbody tr td")[..2], [job, "price".to_owned()]);
+    assert_eq!(page.texts("tbody tr th, tbody tr td")[..2], [job.clone(), "price".to_owned()]);
+    let of_job = browser.page(&format!("job?queue=work&id={job}")).await;
+    assert!(of_job.values("main dd a", "href").contains(&address), "the job leads to its worker");
 
     assert_eq!(ask(&mut browser, &id, &[("action", "quiet_worker")]).await, address);
     let page = browser.page(&address).await;
@@ -94,7 +96,7 @@ async fn stopping_a_worker_is_asked_for_first_and_its_successor_is_named() {
     let confirm = browser.page(&format!("stop_worker?queue=work&id={id}")).await;
     assert_eq!(confirm.texts("h1"), ["Stop worker price-1?"]);
     assert_eq!((confirm.count("a[autofocus]"), confirm.count("button[autofocus]")), (1, 0));
-    assert_eq!(confirm.values("main a[autofocus]", "href"), [address.clone()]);
+    assert_eq!(confirm.values("main a[autofocus]", "href"), [&*address]);
     let fields = confirm.values("main form[method=post] input[type=hidden]:not([name=csrf])", "value");
     assert_eq!(fields, ["work", &id]);
     assert_eq!(confirm.values("main form[method=post] button", "value"), ["stop_worker"]);

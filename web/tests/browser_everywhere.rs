@@ -137,6 +137,13 @@ async fn axe_finds_nothing_serious() {
                 browser.open(&page).await;
                 serious.extend(serious_findings(browser, &axe, &format!("{page}, {scheme}")).await);
             }
+            for (kind, page) in [("a b", "a form with what is wrong"), ("invoice", "the second step of a form")] {
+                browser.open("new_job?queue=invoices").await;
+                browser.write("#kind", kind).await;
+                browser.press("Next").await;
+                browser.sees("main .error, main h2", "").await;
+                serious.extend(serious_findings(browser, &axe, &format!("{page}, {scheme}")).await);
+            }
         }
         assert!(serious.is_empty(), "{serious:#?}");
     })

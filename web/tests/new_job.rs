@@ -185,7 +185,7 @@ async fn a_job_is_run_again_changed() {
     let mut browser = fixture.open();
     let job = browser.page(&format!("job?queue=work&id={id}")).await;
     let link = format!("new_job?queue=work&like={id}");
-    assert_eq!(job.values("main a[href^=new_job]", "href"), [link.clone()]);
+    assert_eq!(job.values("main a[href^=new_job]", "href"), [&*link]);
     let first = browser.page(&link).await;
     let fields = first.form("enqueue", "check");
     for (name, value) in [

@@ -67,6 +67,7 @@ async fn a_schedule_is_set_in_two_steps_and_its_next_ten_times_are_seen_before()
     assert_eq!((&*audit.who, &*audit.action), ("local visitor", "set_schedule"));
     let what = audit.what.unwrap();
     assert_eq!((&what["schedule"], &what["cron"]), (&"nightly".into(), &"30 2 * * MON-FRI".into()));
+    assert_eq!(what["time_zone"], "Europe/Berlin");
     assert!(audit.ended_at.is_some() && audit.outcome.is_none());
 }
 

@@ -221,7 +221,12 @@ fn fields_of(job: &JobRow, queue: &str) -> Vec<(&'static str, String, Option<Str
     add("Batch", batch.clone(), batch.map(|batch| link("batches", [("batch", batch.as_str())])));
     let correlation_id = job.correlation_id.map(|id| id.to_string());
     add("Correlation id", correlation_id, jobs(JobSearch { correlation_id: job.correlation_id, ..search }));
-    add("Worker", job.worker_id.map(|worker| worker.to_string()), Some("workers".to_owned()));
+    let worker = job.worker_id.map(|worker| worker.to_string());
+    let of_worker = match &worker {
+        Some(id) if job.state == JobState::Claimed => link("worker", [("queue", queue), ("id", id)]),
+        _ => "workers".to_owned(), // its row may be gone
+    };
+    add("Worker", worker, Some(of_worker));
     fields
 }
 

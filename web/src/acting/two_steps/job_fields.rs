@@ -7,7 +7,7 @@ use readpast::{NewJob, Queue};
 use serde::de::IgnoredAny;
 
 use super::form::{Field, Input};
-use super::typed::{Typed, whole};
+use super::typed::{Typed, verbatim, whole};
 use crate::failure::Failure;
 use crate::texts::{self, number};
 
@@ -88,24 +88,28 @@ pub fn fits(text: &str) -> bool {
 
 /// Sets all but the payload.
 pub fn attributes(typed: &mut Typed, mut job: NewJob) -> NewJob {
-    job = typed.job_part("kind", job, |job, kind| Ok(job.kind(kind)));
-    job = typed.job_part("key", job, |job, key| Ok(job.dedup_key(key)));
-    job = typed.job_part("group", job, |job, group| Ok(job.group_key(group)));
-    job = typed.job_part("priority", job, |job, text| Ok(job.priority(whole(text, "-32768 to 32767")?)));
-    job = typed.job_part("attempts", job, |job, text| Ok(job.max_attempts(whole(text, "1 or more")?)));
-    job = typed.job_part("time_limit", job, |job, text| Ok(job.time_limit(texts::read_duration(text)?)));
-    job = typed.job_part("start_within", job, |job, text| Ok(job.start_within(texts::read_duration(text)?)));
-    typed.job_part("headers", job, headers)
+    let priority = |text: &str| whole(text, "-32768 to 32767");
+    job = typed.job_part("kind", job, verbatim, NewJob::kind);
+    job = typed.job_part("key", job, verbatim, NewJob::dedup_key);
+    job = typed.job_part("group", job, verbatim, NewJob::group_key);
+    job = typed.job_part("priority", job, priority, NewJob::priority);
+    job = typed.job_part("attempts", job, |text| whole(text, "1 or more"), NewJob::max_attempts);
+    job = typed.job_part("time_limit", job, texts::read_duration, NewJob::time_limit);
+    job = typed.job_part("start_within", job, texts::read_duration, NewJob::start_within);
+    typed.job_part("headers", job, read_headers, |job, headers| {
+        headers.into_iter().fold(job, |job, (name, value)| job.header(name, value))
+    })
 }
 
-/// Adds headers, one on each line.
-fn headers(mut job: NewJob, text: &str) -> Result<NewJob, String> {
+/// Reads headers, one on each line.
+fn read_headers(text: &str) -> Result<Vec<(String, String)>, String> {
+    let mut headers = Vec::new();
     for line in text.lines().filter(|line| !line.trim().is_empty()) {
         let pair = line.split_once(':').filter(|(name, _)| !name.trim().is_empty());
         let (name, value) = pair.ok_or_else(|| format!("'{line}' has no name; write it as name: value"))?;
-        job = job.header(name.trim(), value.trim());
+        headers.push((name.trim().to_owned(), value.trim().to_owned()));
     }
-    Ok(job)
+    Ok(headers)
 }
 
 /// The headers as they are typed. Numbers and the like, which only T-SQL can set, are left out.

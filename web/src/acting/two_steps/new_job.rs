@@ -178,11 +178,9 @@ fn read(typed: &mut Typed) -> Wanted {
 }
 
 fn attributes(typed: &mut Typed, job: NewJob) -> NewJob {
-    let job = typed.job_part("due", job, |job, text| {
-        Ok(match read_due(text)? {
-            Due::In(delay) => job.delay(delay),
-            Due::At(time) => job.due_at(time),
-        })
+    let job = typed.job_part("due", job, read_due, |job, due| match due {
+        Due::In(delay) => job.delay(delay),
+        Due::At(time) => job.due_at(time),
     });
     job_fields::attributes(typed, job)
 }

@@ -194,11 +194,18 @@ async fn step(app: App, sent: Form) -> Result<Response, Failure> {
     }
 }
 
+fn zone(typed: &Typed) -> &str {
+    match typed.text("time_zone").trim() {
+        "" => "UTC",
+        zone => zone,
+    }
+}
+
 /// The schedule as it was typed. What the form does not ask for stays as it was.
 fn read(typed: &mut Typed, before: Option<&ScheduleRow>) -> Schedule {
     let daily = || Schedule::new("x", "@daily", NewJob::text(""));
     let (name, cron) = (typed.text("name").to_owned(), typed.text("cron").trim().to_owned());
-    let zone = if typed.is_empty("time_zone") { "UTC" } else { typed.text("time_zone").trim() }.to_owned();
+    let zone = zone(typed).to_owned();
     for (field, alone) in [
         ("name", Schedule::new(&name, "@daily", NewJob::text(""))),
         ("cron", Schedule::new("x", &cron, NewJob::text(""))),
@@ -236,8 +243,7 @@ fn must_be_right(schedule: &Schedule) -> Result<(), String> {
 }
 
 async fn set(app: &App, visitor: &Visitor, queue: &Queue, typed: &Typed, schedule: &Schedule) -> Result<bool, Failure> {
-    let what =
-        json!({ "schedule": typed.text("name"), "cron": typed.text("cron"), "time_zone": typed.text("time_zone") });
+    let what = json!({ "schedule": typed.text("name"), "cron": typed.text("cron"), "time_zone": zone(typed) });
     let noted = Noted::begin(app, visitor, queue, note(visitor, "set_schedule").what(what)).await?;
     Ok(noted.end(queue.admin().set_schedule(schedule).await, |_| None).await?)
 }
@@ -287,7 +293,7 @@ async fn check(
         },
         changes,
         payload: typed.is_empty("copy").then(|| View::new(payload.as_bytes(), Some(&payload), payload.len() as u64)),
-        times: Some(in_zone(times, if typed.is_empty("time_zone") { "UTC" } else { typed.text("time_zone").trim() })),
+        times: Some(in_zone(times, zone(typed))),
         hidden: typed_fields(typed, &[&FIELDS[..], &job_fields::NAMES].concat()),
     }
     .response())

@@ -80,26 +80,36 @@ impl Typed {
     }
 
     /// Sets an attribute of a job. What the library says is wrong with it stands under the field.
-    pub fn job_part(
+    pub fn job_part<T: Clone>(
         &mut self,
         name: &'static str,
         job: NewJob,
-        set: impl Fn(NewJob, &str) -> Result<NewJob, String>,
+        read: impl FnOnce(&str) -> Result<T, String>,
+        set: impl Fn(NewJob, T) -> NewJob,
     ) -> NewJob {
-        let alone = |text: &str| match set(NewJob::text(""), text)?.check() {
-            Ok(()) => set(job.clone(), text),
-            Err(error) => Err(reason(&error)),
-        };
-        self.read(name, alone).unwrap_or(job)
+        let part = self.read(name, |text| {
+            let part = read(text)?;
+            set(NewJob::text(""), part.clone()).check().map_err(reason)?;
+            Ok(part)
+        });
+        match part {
+            Some(part) => set(job, part),
+            None => job,
+        }
     }
 }
 
 /// What is wrong, without the beginning of the sentence that a form does not need.
-pub fn reason(error: &Error) -> String {
+fn reason(error: Error) -> String {
     match error {
-        Error::InvalidJob { reason, .. } | Error::InvalidSchedule { reason, .. } => reason.clone(),
+        Error::InvalidJob { reason, .. } => reason,
         error => error.to_string(),
     }
+}
+
+/// Reads a text as it is.
+pub fn verbatim(text: &str) -> Result<String, String> {
+    Ok(text.to_owned())
 }
 
 /// Reads a whole number of this range.
