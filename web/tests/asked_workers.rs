@@ -1,4 +1,4 @@
-//! What a visitor asks of one worker: to be quiet, to go on, to stop, to run more or fewer jobs, to write debug messages.
+//! What a visitor asks of one worker: to be quiet, to go on, to stop, to run more or fewer jobs, or for debug messages.
 
 use std::time::Duration;
 

@@ -63,9 +63,9 @@ const VECTORS: &[&str] = &[
 #[rustfmt::skip]
 const ELEMENTS: &[&str] = &[
     "a", "bdi", "body", "button", "code", "datalist", "dd", "details", "div", "dl", "dt", "fieldset", "figcaption",
-    "figure", "form", "h1", "h2", "head", "header", "html", "input", "label", "legend", "li", "link", "main", "meta", "nav",
-    "option", "p", "pre", "progress", "script", "select", "span", "strong", "summary", "svg", "table", "tbody", "td",
-    "textarea", "th", "thead", "time", "title", "tr", "ul",
+    "figure", "form", "h1", "h2", "head", "header", "html", "input", "label", "legend", "li", "link", "main", "meta",
+    "nav", "option", "p", "pre", "progress", "script", "select", "span", "strong", "summary", "svg", "table", "tbody",
+    "td", "textarea", "th", "thead", "time", "title", "tr", "ul",
     // Within charts.
     "circle", "g", "line", "path", "polygon", "polyline", "rect", "text",
 ];
@@ -279,10 +279,13 @@ async fn what_stands_in_forms_is_text() {
     shows(&mut browser, &hostile.of_queue("settings", &[]), [hostile.queue.clone()]).await;
     for worker in hostile.fixture.queue.admin().workers(std::time::Duration::ZERO).await.unwrap() {
         let id = worker.worker_id.to_string();
+        browser.post("act", &[("action", "quiet_worker"), ("queue", &hostile.queue), ("id", &id)]).await.location();
         for page in ["worker", "stop_worker"] {
             shows(&mut browser, &hostile.of_queue(page, &[("id", &id)]), [worker.name.clone()]).await;
         }
     }
+    let html = browser.listen("events?part=workers").await.until(|html| html.contains(">quiet<")).await;
+    is_all_text(&Html::parse_document(&html), "workers that are quiet");
 }
 
 #[tokio::test(flavor = "multi_thread")]

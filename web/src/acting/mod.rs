@@ -2,6 +2,7 @@
 //!
 //! a button ─▶ [`confirm`] (for many jobs with a [`count`]) ─▶ [`act`]: immediately, or as an [`operation`] page by
 //! page, with progress and a stop button on [`operation_page`] ─▶ the library. Each action is logged and audited.
+//! New jobs, schedules and settings are typed into forms in [`two_steps`].
 
 pub mod act;
 pub mod confirm;

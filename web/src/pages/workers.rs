@@ -79,7 +79,7 @@ impl<'a> WorkerView<'a> {
         let id = worker.worker_id.to_string();
         WorkerView {
             link: link("worker", [("queue", worker.queue.as_str()), ("id", &id)]),
-            tags: if worker.is_live() { tags(&worker.asked) } else { Vec::new() },
+            tags: if worker.lost_at.is_none() { tags(&worker.asked) } else { Vec::new() },
             id,
             name: &worker.name,
             queue: &worker.queue,

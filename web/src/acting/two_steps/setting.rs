@@ -28,7 +28,7 @@ pub const ORDER: [Setting; 6] = [
     Setting {
         name: "claim_order",
         label: "Claim order",
-        hint: "Within a priority: oldest first, newest first, or any. To or from lifo only while the queue has no jobs.",
+        hint: "Within a priority: oldest first, newest first or any. To or from lifo only while the queue is empty.",
         words: &["fifo", "lifo", "any"],
         default: "fifo",
         effect: "From the next claim on.",
