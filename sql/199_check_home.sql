@@ -56,7 +56,7 @@ ELSE IF @home_id IS NOT NULL
         group_database_id = ISNULL(@group, group_database_id)
     WHERE home_id = @home_id
         AND ((database_guid IS NULL AND @guid IS NOT NULL) OR (recovery_fork_guid IS NULL AND @fork IS NOT NULL)
-             OR @group <> ISNULL(group_database_id, 0x00));
+             OR (@group IS NOT NULL AND (group_database_id IS NULL OR group_database_id <> @group)));
 IF @is_home = 0
 BEGIN
     INSERT [$(schema)].[holds] (hold, since, login)

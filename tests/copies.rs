@@ -119,7 +119,7 @@ async fn what_was_unknown_is_noted_later_and_a_server_s_name_has_no_case() {
     let fixture = Fixture::new("home_details").await;
     WorkerSession::register(&fixture).await;
     let mut session = fixture.session().await;
-    session.sql("UPDATE [$(schema)].[homes] SET recovery_fork_guid = NULL, server = UPPER(server)").await;
+    session.sql("UPDATE [$(schema)].[homes] SET recovery_fork_guid = NULL, server = N'READPAST-devserver'").await;
     WorkerSession::register(&fixture).await;
     assert_eq!(held(&fixture.queue).await, (false, None));
     let noted = "SELECT COUNT(*) AS n FROM [$(schema)].[homes] WHERE recovery_fork_guid IS NOT NULL";

@@ -530,7 +530,7 @@ fn first_failure(findings: &[Finding]) -> Option<Check> {
     let words: Vec<String> = findings.iter().map(|finding| finding.check.to_string()).collect();
     assert_eq!(
         words.join(" "),
-        "reachable login database installed permissions version compatibility set_options read_only queue row_versions"
+        "reachable login database installed permissions version compatibility set_options read_only queue not_held row_versions"
     );
     let failed = findings.iter().position(|finding| !matches!(finding.result, CheckResult::Ok))?;
     assert!(matches!(findings[failed].result, CheckResult::Failed(_)));

@@ -161,7 +161,10 @@ fn names_follow_the_rules_of_prometheus() {
 }
 
 /// Procedures that the library does not call, such as those for other scripts or, `backlog`, for an autoscaler.
-const INTERNAL_PROCEDURES: [&str; 40] = [
+const INTERNAL_PROCEDURES: [&str; 43] = [
+    "check_home",
+    "set_hold",
+    "do_duties",
     "backlog",
     "unknown_queue",
     "refuse",
