@@ -37,6 +37,7 @@
 //! | `root`, `links` | relative links |
 //! | `render`, `frame`, `failure` | templates as responses; the frame of pages; error pages |
 //! | `chart`, `texts`, `payload_view` | formats of figures, times and bytes |
+//! | `telling_line` | the line of an error that contains the reason |
 //! | `attention` | what needs attention in a queue |
 //! | `assets` | the stylesheet and the script |
 //! | `serve`, `patient` | the web UI as its own server, and its connections |
@@ -69,6 +70,8 @@ mod serve;
 pub mod attention;
 #[doc(hidden)]
 pub mod payload_view;
+#[doc(hidden)]
+pub mod telling_line;
 #[doc(hidden)]
 pub mod texts;
 

@@ -1,6 +1,7 @@
 //! The end of a program's standard error, for the job's error.
 
-use super::telling_line::telling_line;
+use readpast_web::telling_line::telling_line;
+
 use crate::texts::first_line;
 
 /// The most UTF-16 units of a job's error: the width of its column.
