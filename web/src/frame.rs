@@ -2,18 +2,26 @@
 
 use crate::app::App;
 use crate::security::visitor::Visitor;
+use crate::time;
 
 /// Head, navigation and foot, for one visitor.
 pub struct Frame {
     pub title: String,
     /// The current entry of the navigation.
     pub section: &'static str,
+    /// The relative path to the pages.
+    pub root: String,
+    pub schema: String,
     pub visitor: Visitor,
     /// Whether to show buttons.
     pub may_act: bool,
     /// The result of the last action.
     pub notice: Option<String>,
-    /// The names of the stylesheet and the script.
+    /// How many problems the last reading has; 0 if there is no recent one.
+    pub problems: usize,
+    /// The other form of times, and the address of the page in that form.
+    pub other_times: Option<(&'static str, String)>,
+    /// The names of the stylesheet, the script and the icons.
     pub assets: &'static crate::assets::Names,
 }
 
@@ -21,6 +29,23 @@ impl Frame {
     pub async fn new(app: &App, visitor: Visitor, section: &'static str, title: impl Into<String>) -> Frame {
         let may_act = visitor.may_act && app.readings.login_may_act().await;
         let notice = app.sessions.take_notice(&visitor.session);
-        Frame { title: title.into(), section, visitor, may_act, notice, assets: crate::assets::names() }
+        let frame = Frame::without_asking(app, visitor, section, title);
+        Frame { may_act, notice, other_times: time::other_form(), ..frame }
+    }
+
+    /// The frame of a page without buttons, for which SQL Server is not asked.
+    pub fn without_asking(app: &App, visitor: Visitor, section: &'static str, title: impl Into<String>) -> Frame {
+        Frame {
+            title: title.into(),
+            section,
+            root: String::new(),
+            schema: app.schema().schema().to_owned(),
+            visitor,
+            may_act: false,
+            notice: None,
+            problems: app.readings.problems(),
+            other_times: None,
+            assets: crate::assets::names(),
+        }
     }
 }

@@ -62,17 +62,18 @@ const VECTORS: &[&str] = &[
 /// All that the page's own templates are made of.
 #[rustfmt::skip]
 const ELEMENTS: &[&str] = &[
-    "a", "bdi", "body", "button", "code", "dd", "details", "div", "dl", "dt", "fieldset", "figcaption", "figure", "form", "h1",
-    "h2", "head", "header", "html", "input", "label", "legend", "link", "main", "meta", "nav", "p", "pre", "progress",
-    "script", "span", "strong", "summary", "svg", "table", "tbody", "td", "th", "thead", "time", "title", "tr",
-    // Within charts.
-    "circle", "g", "line", "path", "polygon", "polyline", "rect", "text",
+    "a", "aside", "b", "bdi", "body", "br", "button", "code", "dd", "details", "div", "dl", "dt", "figcaption", "figure",
+    "form", "h1", "h2", "head", "header", "html", "i", "input", "kbd", "label", "li", "link", "main", "meta", "nav", "ol", "p",
+    "pre", "progress", "script", "section", "span", "strong", "summary", "svg", "table", "tbody", "td", "th", "thead", "time",
+    "title", "tr",
+    // Within pictures.
+    "g", "path", "polygon", "polyline", "rect", "text",
 ];
 
 /// Elements whose text is a paragraph of its own to the rule by which the direction of writing is found.
 const BLOCKS: &[&str] = &[
-    "body", "button", "dd", "div", "dt", "fieldset", "form", "h1", "h2", "label", "legend", "main", "p", "pre", "td",
-    "th", "title",
+    "body", "button", "dd", "div", "dt", "form", "h1", "h2", "label", "li", "main", "p", "pre", "section", "summary",
+    "td", "th", "title",
 ];
 
 /// Others' text turns none of the page's own around: it is in a `<bdi>`, or nothing else is in its paragraph.

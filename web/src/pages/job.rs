@@ -15,6 +15,8 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use crate::acting::job_action::JobAction;
 use crate::app::App;
+use crate::attention::now;
+use crate::error_view::ErrorView;
 use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::frame::Frame;
@@ -24,11 +26,16 @@ use crate::links::link;
 use crate::payload_view::{SHOWN_BYTES, View};
 use crate::render::html;
 use crate::security::visitor::Visitor;
-use crate::texts::{self, Time, age, exact, number};
+use crate::texts::{self, age, exact, number};
+use crate::time::Time;
+use crate::timeline::Timeline;
 
 /// The most jobs of a graph that are read, and that are drawn one by one.
 const GRAPH: usize = 1_000;
 const DRAWN_SINGLY: usize = 40;
+
+/// Characters of an error's first line by which similar jobs are searched.
+const LIKE_IT: usize = 100;
 
 /// The most edges of each side on the page.
 const SHOWN_EDGES: usize = 100;
@@ -41,6 +48,13 @@ struct Page<'a> {
     id: String,
     job: &'a JobRow,
     next: String,
+    /// Why it failed last, and the jobs that failed with the same text.
+    error: Option<ErrorView>,
+    like_it: Option<String>,
+    /// The whole error, if no attempt shows it.
+    whole_error: Option<&'a str>,
+    timeline: Option<Timeline>,
+    used: Vec<Used>,
     times: Vec<(&'static str, Time)>,
     /// The name, value and link of each field.
     fields: Vec<(&'static str, String, Option<String>)>,
@@ -84,7 +98,17 @@ struct AttemptView {
     run: String,
     /// CPU time and peak memory, as far as known.
     used: String,
+    line: ErrorView,
     error: String,
+    /// The newer attempt with the same error.
+    same_as: Option<String>,
+}
+
+/// What the last run used of something, and the part of it that is known, in percent.
+struct Used {
+    what: &'static str,
+    words: String,
+    percent: Option<u64>,
 }
 
 impl ProgressView {
@@ -99,23 +123,62 @@ impl ProgressView {
 }
 
 impl AttemptView {
-    fn new(attempt: FailedAttempt, queue: &str) -> AttemptView {
-        let worker = match attempt.queue {
+    /// The attempts, the newest first.
+    fn all(attempts: &[FailedAttempt], queue: &str) -> Vec<AttemptView> {
+        let mut views: Vec<AttemptView> = Vec::new();
+        for (index, attempt) in attempts.iter().enumerate().rev() {
+            let newer = attempts.get(index + 1).filter(|newer| newer.error == attempt.error && newer.error.is_some());
+            let same_as = newer.map(|newer| match views.last().and_then(|view| view.same_as.clone()) {
+                Some(newest) => newest,
+                None => number(newer.attempt.into()),
+            });
+            views.push(AttemptView::new(attempt, queue, same_as));
+        }
+        views
+    }
+
+    fn new(attempt: &FailedAttempt, queue: &str, same_as: Option<String>) -> AttemptView {
+        let worker = match &attempt.queue {
             Some(other) if other != queue => format!("{} of queue {other}", attempt.worker),
-            _ => attempt.worker,
+            _ => attempt.worker.clone(),
         };
+        let used =
+            [attempt.usage.cpu.map(|cpu| format!("CPU {}", age(cpu))), attempt.usage.peak_memory.map(texts::bytes)];
+        let error = attempt.error.clone().unwrap_or_default();
         AttemptView {
             number: number(attempt.attempt.into()),
             failed_at: Time(attempt.failed_at),
             worker,
             run: attempt.run.map_or_else(|| "its worker was lost".to_owned(), age),
-            used: {
-                let parts = [attempt.usage.cpu.map(age), attempt.usage.peak_memory.map(texts::bytes)];
-                let known: Vec<String> = parts.into_iter().flatten().collect();
-                if known.is_empty() { "–".to_owned() } else { known.join(", ") }
-            },
-            error: attempt.error.unwrap_or_default(),
+            used: used.into_iter().flatten().collect::<Vec<_>>().join(" · "),
+            line: ErrorView::of(if error.is_empty() { "without an error" } else { &error }),
+            error,
+            same_as,
         }
+    }
+}
+
+impl Used {
+    /// Of the last run: that of the job, or of its newest failed attempt.
+    fn all(job: &JobRow, attempts: &[FailedAttempt]) -> Vec<Used> {
+        let newest = attempts.last();
+        let usage = newest.filter(|_| job.run.is_none()).map_or(&job.usage, |attempt| &attempt.usage);
+        let run = job.run.or_else(|| newest.and_then(|attempt| attempt.run));
+        let mut used = Vec::new();
+        if let Some(cpu) = usage.cpu {
+            let of = run.map_or_else(String::new, |run| format!(" of {}", age(run)));
+            let percent =
+                run.filter(|run| !run.is_zero()).map(|run| (cpu.as_secs_f64() / run.as_secs_f64() * 100.0) as u64);
+            used.push(Used {
+                what: "CPU",
+                words: format!("{}{of}", age(cpu)),
+                percent: percent.map(|part| part.min(100)),
+            });
+        }
+        if let Some(memory) = usage.peak_memory {
+            used.push(Used { what: "Memory, at most", words: texts::bytes(memory), percent: None });
+        }
+        used
     }
 }
 
@@ -273,11 +336,22 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
         ("Kept until", kept_until(&job, stats)),
     ];
     let headers = job.headers.iter().flatten();
+    let is_in_attempt = attempts.last().is_some_and(|attempt| attempt.error == job.error);
+    let like_it = job.error.as_deref().filter(|_| job.state == JobState::Dead).map(|error| {
+        let first = texts::first_line(error, LIKE_IT).trim_end_matches('…').to_owned();
+        let search = JobSearch::of(queue.name(), JobState::Dead);
+        JobSearch { error: (!first.is_empty()).then_some(first), ..search }.link("jobs", &[])
+    });
     let frame = Frame::new(&app, visitor, "jobs", format!("Job {}", job.job_id)).await;
     Ok(html(&Page {
         id: job.job_id.to_string(),
         queue: queue.name(),
         next: next(&job, &edges, stats),
+        error: job.error.as_deref().map(ErrorView::of),
+        like_it,
+        whole_error: job.error.as_deref().filter(|_| !is_in_attempt),
+        timeline: Timeline::new(&job, &attempts, now()),
+        used: Used::all(&job, &attempts),
         graph,
         edges: [
             ("Waits for", edges.parents.iter().map(EdgeView::new).collect()),
@@ -287,7 +361,7 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
         fields: fields_of(&job, queue.name()),
         headers: headers.map(|(name, value)| (name.clone(), value.to_string())).collect(),
         progress: progress.first().map(ProgressView::new),
-        attempts: attempts.into_iter().rev().map(|attempt| AttemptView::new(attempt, queue.name())).collect(),
+        attempts: AttemptView::all(&attempts, queue.name()),
         hides_payloads,
         payload: View::new(&job.payload, job.payload_text().as_deref(), job.payload_bytes),
         output: job

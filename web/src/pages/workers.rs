@@ -14,7 +14,8 @@ use crate::job_search::JobSearch;
 use crate::readings::{Part, Reading};
 use crate::render::html;
 use crate::security::visitor::Visitor;
-use crate::texts::{Time, age, number, rate_or_dash};
+use crate::texts::{age, counted, number, rate_or_dash};
+use crate::time::Time;
 
 #[derive(Template)]
 #[template(path = "workers.html")]
@@ -28,6 +29,8 @@ struct Page {
 #[template(path = "workers_live.html")]
 struct Live<'a> {
     error: Option<String>,
+    /// How many work.
+    sum: String,
     workers: Vec<WorkerView<'a>>,
     /// Ended workers: they come last, and are shown on request.
     ended: usize,
@@ -63,7 +66,9 @@ impl<'a> Live<'a> {
         let mut workers: Vec<&WorkerRow> = reading.workers.iter().collect();
         workers.sort_by_key(|worker| (worker.lost_at.is_some(), !worker.is_live()));
         let ended = workers.iter().filter(|worker| worker.lost_at.is_some()).count();
-        Live { error: reading.trouble(), workers: workers.into_iter().map(WorkerView::new).collect(), ended }
+        let live = workers.iter().filter(|worker| worker.is_live()).count();
+        let sum = counted(live as u64, "worker");
+        Live { error: reading.trouble(), sum, workers: workers.into_iter().map(WorkerView::new).collect(), ended }
     }
 }
 
