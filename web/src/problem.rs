@@ -8,8 +8,8 @@ use crate::error_view::ErrorView;
 use crate::job_search::JobSearch;
 use crate::links::link;
 use crate::readings::Line;
-use crate::texts::{age, counted, number};
-use crate::time::rounded;
+use crate::texts::{counted, number};
+use crate::time::{length, rounded};
 
 /// ReadpastNoWorker: how long ready jobs have had no worker.
 const NO_WORKER: Duration = Duration::from_secs(5 * 60);
@@ -112,7 +112,7 @@ fn not_claimed(line: &Line, problems: &mut Vec<Problem>) {
         queue: stats.queue.clone(),
         text: format!("{} ready and no worker runs", are(jobs)),
         error: None,
-        detail: format!("The oldest has waited {}.", age(oldest)),
+        detail: format!("The oldest has waited {}.", length(oldest)),
         act: ("See workers".to_owned(), "workers".to_owned()),
         touched: jobs,
     };
@@ -162,7 +162,7 @@ fn warnings(line: &Line, problems: &mut Vec<Problem>) {
         });
     };
     if stats.paused && stats.claimable() > 0 {
-        let oldest = stats.oldest_ready.map(|oldest| format!("The oldest has waited {}.", age(oldest)));
+        let oldest = stats.oldest_ready.map(|oldest| format!("The oldest has waited {}.", length(oldest)));
         let text = format!("paused, and {} ready", are(stats.claimable()));
         warn("paused", text, oldest.unwrap_or_default(), stats.claimable());
     }

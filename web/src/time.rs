@@ -66,6 +66,19 @@ fn relative(time: SystemTime, now: SystemTime) -> Option<String> {
     Some(if is_past { format!("{words} ago") } else { format!("in {words}") })
 }
 
+/// A duration in its two largest units: `3 d 4 h`, `5 min 3 s`, `1.2 s`, `35 ms`.
+pub fn length(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match seconds {
+        0 => format!("{} ms", duration.as_millis()),
+        1..10 => format!("{:.1} s", duration.as_secs_f64()),
+        10..60 => format!("{seconds} s"),
+        60..3_600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        3_600..86_400 => format!("{} h {} min", seconds / 3_600, seconds / 60 % 60),
+        _ => format!("{} d {} h", seconds / 86_400, seconds / 3_600 % 24),
+    }
+}
+
 /// A duration in its largest unit: `20 s`, `3 min`, `5 h`, `2 days`.
 pub fn rounded(duration: Duration) -> String {
     let seconds = duration.as_secs();
@@ -133,6 +146,12 @@ mod tests {
         }
         assert_eq!(ago(7 * 86_400), None);
         assert_eq!(relative(now + Duration::from_secs(180), now).as_deref(), Some("in 3 min"));
+    }
+
+    #[test]
+    fn lengths_have_two_units() {
+        let lengths = [35, 1_250, 59_000, 61_000, 7_384_000, 200_000_000].map(|ms| length(Duration::from_millis(ms)));
+        assert_eq!(lengths, ["35 ms", "1.2 s", "59 s", "1 min 1 s", "2 h 3 min", "2 d 7 h"]);
     }
 
     #[test]

@@ -5,13 +5,24 @@ use std::time::{Duration, SystemTime};
 
 use readpast::admin::{FailedAttempt, JobRow, JobState};
 
-use crate::texts::{age, counted};
+use crate::texts::counted;
+use crate::time::length;
 
 /// The least width of a part, in percent.
 const LEAST: f64 = 0.6;
 
 /// The most parts. Of a job with more attempts, the first ones are one part.
 const MOST: usize = 60;
+
+/// The class and the meaning of each colour.
+const KEYS: [(&str, &str); 6] = [
+    ("ready", "waited"),
+    ("scheduled", "waited for a retry"),
+    ("retry", "failed"),
+    ("dead", "died"),
+    ("claimed", "runs"),
+    ("done", "done"),
+];
 
 /// The picture, and what it says.
 pub struct Timeline {
@@ -20,6 +31,8 @@ pub struct Timeline {
     pub total: String,
     /// How it passed that time.
     pub words: String,
+    /// The colours of the picture and their meanings.
+    pub keys: Vec<(&'static str, &'static str)>,
 }
 
 struct Part {
@@ -41,8 +54,9 @@ impl Timeline {
         let sum = |is_run| parts.iter().filter(|part| part.is_run == is_run).map(|part| part.length).sum::<Duration>();
         let (ran, waited): (Duration, Duration) = (sum(true), sum(false));
         let runs = parts.iter().filter(|part| part.is_run).count() as u64;
-        let words = format!("ran {} in {}, waited {}", age(ran), counted(runs, "attempt"), age(waited));
-        Some(Timeline { svg: svg(&parts), total: age(ran + waited), words })
+        let words = format!("ran {} in {}, waited {}", length(ran), counted(runs, "attempt"), length(waited));
+        let keys = KEYS.into_iter().filter(|(class, _)| parts.iter().any(|part| part.class == *class)).collect();
+        Some(Timeline { svg: svg(&parts), keys, total: length(ran + waited), words })
     }
 }
 
@@ -87,7 +101,7 @@ fn svg(parts: &[Part]) -> String {
     let root = |part: &Part| part.length.as_secs_f64().sqrt();
     let sum: f64 = parts.iter().map(root).sum::<f64>().max(f64::MIN_POSITIVE);
     let free = 100.0 - LEAST * parts.len() as f64;
-    let words: Vec<String> = parts.iter().map(|part| format!("{} {}", part.words, age(part.length))).collect();
+    let words: Vec<String> = parts.iter().map(|part| format!("{} {}", part.words, length(part.length))).collect();
     let mut svg = format!(r#"<svg class="line" role="img" aria-label="{}">"#, words.join("; "));
     let mut x = 0.0;
     for (part, words) in parts.iter().zip(words) {
@@ -100,7 +114,7 @@ fn svg(parts: &[Part]) -> String {
             (width - 0.2).max(0.2)
         );
         if part.is_run && width > 5.0 {
-            let _ = write!(svg, r#"<text x="{:.2}%" y="43">{}</text>"#, x + width / 2.0, age(part.length));
+            let _ = write!(svg, r#"<text x="{:.2}%" y="43">{}</text>"#, x + width / 2.0, length(part.length));
         }
         x += width;
     }

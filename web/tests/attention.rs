@@ -91,7 +91,7 @@ async fn why_jobs_died_is_read_of_one_queue_a_minute() {
     three_dead(&fixture, "no space left").await;
     let other = fixture.queue.named("other").unwrap();
     other.admin().create(QueueOptions::default()).await.unwrap();
-    history_row(&fixture, 0, &[]).await;
+    history_row(&fixture, 5, &[]).await;
     fixture.sql("UPDATE [$(schema)].[jobs] SET queue_id = (SELECT queue_id FROM [$(schema)].[queues] WHERE name = N'other') \
                  WHERE job_id = (SELECT MAX(job_id) FROM [$(schema)].[jobs])").await;
     let calls = Arc::new(AtomicU64::new(0));

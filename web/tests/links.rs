@@ -90,7 +90,9 @@ impl Mounted {
             for link in links {
                 let target = resolve(&address, link.split('#').next().unwrap());
                 self.as_got(&target); // inside, followed or not
-                if !link.starts_with('#') && seen.insert(target.clone()) {
+                // Pages with exact times have the same links as those without.
+                let is_another = !link.starts_with('#') && !link.contains("times=exact");
+                if is_another && seen.insert(target.clone()) {
                     open.push_back(target);
                 }
             }

@@ -26,8 +26,8 @@ use crate::links::link;
 use crate::payload_view::{SHOWN_BYTES, View};
 use crate::render::html;
 use crate::security::visitor::Visitor;
-use crate::texts::{self, age, exact, number};
-use crate::time::Time;
+use crate::texts::{self, exact, number};
+use crate::time::{Time, length};
 use crate::timeline::Timeline;
 
 /// The most jobs of a graph that are read, and that are drawn one by one.
@@ -51,6 +51,7 @@ struct Page<'a> {
     /// Why it failed last, and the jobs that failed with the same text.
     error: Option<ErrorView>,
     like_it: Option<String>,
+    died_at: Option<Time>,
     /// The whole error, if no attempt shows it.
     whole_error: Option<&'a str>,
     timeline: Option<Timeline>,
@@ -116,7 +117,7 @@ impl ProgressView {
         ProgressView {
             percent: progress.fraction.map(|fraction| (fraction * 100.0) as u32),
             text: progress.text.clone().unwrap_or_default(),
-            noted: age(progress.noted),
+            noted: length(progress.noted),
             checkpoint: (progress.checkpoint_bytes > 0).then(|| texts::bytes(progress.checkpoint_bytes)),
         }
     }
@@ -143,13 +144,13 @@ impl AttemptView {
             _ => attempt.worker.clone(),
         };
         let used =
-            [attempt.usage.cpu.map(|cpu| format!("CPU {}", age(cpu))), attempt.usage.peak_memory.map(texts::bytes)];
+            [attempt.usage.cpu.map(|cpu| format!("CPU {}", length(cpu))), attempt.usage.peak_memory.map(texts::bytes)];
         let error = attempt.error.clone().unwrap_or_default();
         AttemptView {
             number: number(attempt.attempt.into()),
             failed_at: Time(attempt.failed_at),
             worker,
-            run: attempt.run.map_or_else(|| "its worker was lost".to_owned(), age),
+            run: attempt.run.map_or_else(|| "its worker was lost".to_owned(), length),
             used: used.into_iter().flatten().collect::<Vec<_>>().join(" · "),
             line: ErrorView::of(if error.is_empty() { "without an error" } else { &error }),
             error,
@@ -166,12 +167,12 @@ impl Used {
         let run = job.run.or_else(|| newest.and_then(|attempt| attempt.run));
         let mut used = Vec::new();
         if let Some(cpu) = usage.cpu {
-            let of = run.map_or_else(String::new, |run| format!(" of {}", age(run)));
+            let of = run.map_or_else(String::new, |run| format!(" of {}", length(run)));
             let percent =
                 run.filter(|run| !run.is_zero()).map(|run| (cpu.as_secs_f64() / run.as_secs_f64() * 100.0) as u64);
             used.push(Used {
                 what: "CPU",
-                words: format!("{}{of}", age(cpu)),
+                words: format!("{}{of}", length(cpu)),
                 percent: percent.map(|part| part.min(100)),
             });
         }
@@ -261,7 +262,8 @@ fn kept_until(job: &JobRow, stats: Option<&QueueStats>) -> Option<SystemTime> {
     }
 }
 
-fn fields_of(job: &JobRow, queue: &str) -> Vec<(&'static str, String, Option<String>)> {
+/// `worker` is the name of the worker that holds the job or held it last.
+fn fields_of(job: &JobRow, queue: &str, worker: Option<String>) -> Vec<(&'static str, String, Option<String>)> {
     let jobs = |search: JobSearch| Some(search.link("jobs", &[]));
     let search = JobSearch::all(queue);
     let mut fields = vec![
@@ -273,10 +275,10 @@ fn fields_of(job: &JobRow, queue: &str) -> Vec<(&'static str, String, Option<Str
         fields.extend(value.map(|value| (name, value, link)));
     };
     add("Kind", job.kind.clone(), jobs(JobSearch { kind: job.kind.clone(), ..search.clone() }));
-    add("Run", job.run.map(age), None);
-    add("CPU time", job.usage.cpu.map(age), None);
+    add("Run", job.run.map(length), None);
+    add("CPU time", job.usage.cpu.map(length), None);
     add("Peak memory", job.usage.peak_memory.map(texts::bytes), None);
-    add("Time limit", job.time_limit.map(age), None);
+    add("Time limit", job.time_limit.map(length), None);
     add("Needs", job.needs.as_ref().map(ToString::to_string), None);
     add("Key", job.dedup_key.clone(), jobs(JobSearch { key: job.dedup_key.clone(), ..search.clone() }));
     add("Group", job.group_key.clone(), jobs(JobSearch { group: job.group_key.clone(), ..search.clone() }));
@@ -284,7 +286,7 @@ fn fields_of(job: &JobRow, queue: &str) -> Vec<(&'static str, String, Option<Str
     add("Batch", batch.clone(), batch.map(|batch| link("batches", [("batch", batch.as_str())])));
     let correlation_id = job.correlation_id.map(|id| id.to_string());
     add("Correlation id", correlation_id, jobs(JobSearch { correlation_id: job.correlation_id, ..search }));
-    add("Worker", job.worker_id.map(|worker| worker.to_string()), Some("workers".to_owned()));
+    add("Worker", worker, Some("workers".to_owned()));
     fields
 }
 
@@ -327,9 +329,15 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
     };
     let reading = app.readings.now().await;
     let stats = reading.queue(queue.name()).map(|line| &line.activity.stats);
+    // A worker that ended long ago is known by its id only.
+    let worker = job.worker_id.map(|id| {
+        let live = reading.workers.iter().find(|worker| worker.worker_id == id).map(|worker| &worker.name);
+        let of_attempt = attempts.iter().find(|attempt| attempt.worker_id == id).map(|attempt| &attempt.worker);
+        live.or(of_attempt).cloned().unwrap_or_else(|| id.to_string())
+    });
     let times = [
         ("Enqueued", Some(job.enqueued_at)),
-        (if job.state == JobState::Scheduled { "Due" } else { "Ready since" }, due_at(&job)),
+        (if job.state == JobState::Scheduled { "Due" } else { "Ready" }, due_at(&job)),
         ("Start by", job.start_by),
         ("Claimed", job.claimed_at),
         ("Ended", job.finished_at),
@@ -349,6 +357,7 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
         next: next(&job, &edges, stats),
         error: job.error.as_deref().map(ErrorView::of),
         like_it,
+        died_at: job.finished_at.filter(|_| job.state == JobState::Dead).map(Time),
         whole_error: job.error.as_deref().filter(|_| !is_in_attempt),
         timeline: Timeline::new(&job, &attempts, now()),
         used: Used::all(&job, &attempts),
@@ -358,7 +367,7 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
             ("Jobs that wait for it", edges.children.iter().map(EdgeView::new).collect()),
         ],
         times: times.into_iter().filter_map(|(name, time)| Some((name, Time(time?)))).collect(),
-        fields: fields_of(&job, queue.name()),
+        fields: fields_of(&job, queue.name(), worker),
         headers: headers.map(|(name, value)| (name.clone(), value.to_string())).collect(),
         progress: progress.first().map(ProgressView::new),
         attempts: AttemptView::all(&attempts, queue.name()),

@@ -17,8 +17,8 @@ use crate::links::link;
 use crate::readings::Line;
 use crate::render::html;
 use crate::security::visitor::Visitor;
-use crate::texts::{self, age, first_line, number};
-use crate::time::Time;
+use crate::texts::{self, first_line, number};
+use crate::time::{Time, length};
 
 /// Jobs per page.
 const PAGE: usize = 50;
@@ -115,7 +115,7 @@ impl JobView {
             kind: job.kind.clone(),
             attempt: number(job.attempt.into()),
             time: Time(time),
-            run: job.run.map(age),
+            run: job.run.map(length),
             key: job.dedup_key.clone().or_else(|| job.group_key.clone()),
             error: job.error.as_deref().map(ErrorView::of),
             payload,
@@ -125,7 +125,7 @@ impl JobView {
 
 impl ReasonView {
     fn all(line: &Line, search: &JobSearch) -> Vec<ReasonView> {
-        if search.state != Some(JobState::Dead) || search.error.is_some() {
+        if search.state != Some(JobState::Dead) || search.has_conditions() {
             return Vec::new();
         }
         let groups = line.recent.reasons.as_deref().map_or(&[][..], Vec::as_slice);
@@ -149,7 +149,7 @@ impl ReasonView {
 fn time_column(state: Option<JobState>) -> &'static str {
     match state {
         None => "Due, claimed or ended",
-        Some(JobState::Ready) => "Ready since",
+        Some(JobState::Ready) => "Ready",
         Some(JobState::Scheduled) => "Due",
         Some(JobState::Waiting) => "Enqueued",
         Some(JobState::Claimed) => "Claimed",

@@ -16,8 +16,8 @@ use crate::problem::Problem;
 use crate::readings::{Line, Part, Reading};
 use crate::render::html;
 use crate::security::visitor::Visitor;
-use crate::texts::{age, counted, number, rate, rate_or_dash};
-use crate::time::rounded;
+use crate::texts::{counted, number, rate, rate_or_dash};
+use crate::time::{length, rounded};
 
 /// The problems that are shown.
 const SHOWN: usize = 6;
@@ -107,7 +107,7 @@ impl<'a> Live<'a> {
             problems: &reading.problems[..reading.problems.len().min(SHOWN)],
             count: reading.problems.len(),
             calm: match oldest {
-                Some(oldest) => format!("The oldest ready job has waited {}.", age(oldest)),
+                Some(oldest) => format!("The oldest ready job has waited {}.", length(oldest)),
                 None => "No job is waiting to be claimed.".to_owned(),
             },
             known: known(reading),

@@ -20,8 +20,8 @@ use crate::problem::Problem;
 use crate::readings::Line;
 use crate::render::html;
 use crate::security::visitor::Visitor;
-use crate::texts::{self, age, number};
-use crate::time::Time;
+use crate::texts::{self, number};
+use crate::time::{Time, length};
 
 /// Dead jobs whose errors are grouped.
 const FAILURES: usize = 5_000;
@@ -138,7 +138,7 @@ impl Charts {
         let count = |value: f64| number(value.round() as u64);
         let seconds = |value: f64| match value {
             0.0 => "0".to_owned(),
-            _ => age(std::time::Duration::from_secs_f64(value)),
+            _ => length(std::time::Duration::from_secs_f64(value)),
         };
         let depth = [
             Series { class: "dead", name: "dead", value: |sum| Some(sum.dead as f64) },
@@ -167,7 +167,7 @@ impl ChartRow {
         let sum = step.sum.as_ref()?;
         let half_and_most =
             |times: &readpast::admin::DurationHistogram| match (times.percentile(0.5), times.percentile(0.95)) {
-                (Some(half), Some(most)) => format!("{}, {}", age(half), age(most)),
+                (Some(half), Some(most)) => format!("{}, {}", length(half), length(most)),
                 _ => "–".to_owned(),
             };
         Some(ChartRow {
@@ -200,8 +200,8 @@ impl KindView {
                 ("Failed attempts", number(row.failed)),
                 ("Died", number(row.died)),
             ],
-            run: joined([row.run_mean, row.run_p95].map(|time| time.map(age))),
-            cpu: joined([row.cpu_p50, row.cpu_p95, row.cpu_max].map(|time| time.map(age))),
+            run: joined([row.run_mean, row.run_p95].map(|time| time.map(length))),
+            cpu: joined([row.cpu_p50, row.cpu_p95, row.cpu_max].map(|time| time.map(length))),
             peak_memory: joined(
                 [row.peak_memory_p50, row.peak_memory_p95, row.peak_memory_max].map(|size| size.map(texts::bytes)),
             ),
@@ -296,7 +296,7 @@ impl<'a> WorkerView<'a> {
             name: &worker.name,
             busy: (used * 100).checked_div(has).unwrap_or_default().min(100),
             threads: words,
-            lease_left: age(worker.lease_left),
+            lease_left: length(worker.lease_left),
         }
     }
 }
@@ -307,7 +307,7 @@ fn settings(stats: &QueueStats) -> Vec<(&'static str, String)> {
     vec![
         ("Claim order", texts::word(&stats.claim_order)),
         ("Done jobs", texts::word(&stats.completion)),
-        ("Delivery", texts::word(&stats.delivery)),
+        ("Delivery", texts::word(&stats.delivery).replace('_', " ")),
         ("Attempts", number(stats.max_attempts.into())),
         ("Done jobs kept", texts::keep(stats.keep_done)),
         ("Dead jobs kept", texts::keep(stats.keep_dead)),

@@ -14,8 +14,8 @@ use crate::job_search::JobSearch;
 use crate::readings::{Part, Reading};
 use crate::render::html;
 use crate::security::visitor::Visitor;
-use crate::texts::{age, counted, number, rate_or_dash};
-use crate::time::Time;
+use crate::texts::{counted, number, rate_or_dash};
+use crate::time::{Time, length};
 
 #[derive(Template)]
 #[template(path = "workers.html")]
@@ -81,7 +81,7 @@ impl<'a> WorkerView<'a> {
             name: &worker.name,
             queue: &worker.queue,
             registered_at: Time(worker.registered_at),
-            lease_left: worker.is_live().then(|| age(worker.lease_left)),
+            lease_left: worker.is_live().then(|| length(worker.lease_left)),
             lost_at: worker.lost_at.map(Time),
             held: number(worker.held),
             held_link: held.link("jobs", &[]),
