@@ -8,7 +8,7 @@ use readpast::{BoxError, Context, Handlers, Job, NewJob};
 use tokio::sync::mpsc;
 
 use crate::server::dev_server;
-use crate::support_browser::{Browser, Site, browse};
+use crate::support_browser::{Browser, Site, browse, until};
 
 /// Enough for ten calls.
 const MANY: usize = 10_000;
@@ -80,8 +80,10 @@ async fn what_is_done_to_thousands_can_be_stopped_halfway() {
         browser.press("Requeue").await;
         browser.sees("[data-live]", "4,000 requeued").await;
         is_reached.recv().await.unwrap();
+        browser.run("window.isBeforeTheStop = true").await;
         browser.press("Stop").await;
-        browser.sees("h1", "Under way").await;
+        let is_after = "return window.isBeforeTheStop === undefined";
+        until("the page after the stop", async || browser.run(is_after).await == true).await;
         pressed.send(()).unwrap();
         browser.sees("[data-over]", "Stopped by local visitor; completed work is kept.").await;
         browser.sees("[data-live]", "5,000 requeued").await;
@@ -154,7 +156,7 @@ async fn more_than_a_hundred_jobs_are_deleted_when_their_number_is_typed() {
     site.queue.enqueue_many(&vec![NewJob::text("x"); 101]).await.unwrap();
     browse(&site, async |browser| {
         browser.open("jobs?queue=work&state=ready").await;
-        browser.press("Delete…").await;
+        browser.click(".bulk .none[value=purge]").await;
         browser.sees(".many", "101 jobs").await;
         let focused = "return document.activeElement.textContent";
         assert_eq!(browser.run(focused).await, "Back");

@@ -16,6 +16,7 @@ mod links;
 mod live;
 mod log_in;
 mod paging;
+mod reading;
 mod requests;
 #[path = "../../tests/support/server.rs"]
 mod server;
