@@ -2,11 +2,13 @@
 "use strict";
 
 const zone = new Intl.DateTimeFormat(undefined, { dateStyle: "short", timeStyle: "medium" });
+// How far this browser's clock is ahead of the server's.
+const ahead = Date.now() - Number(document.body.dataset.now);
 const isExact = new URLSearchParams(location.search).get("times") === "exact";
 
 // A distance in time as the server writes it; null where it writes the date.
 function words(time) {
-  const seconds = Math.round((Date.now() - time) / 1000), distance = Math.abs(seconds);
+  const seconds = Math.round((Date.now() - ahead - time) / 1000), distance = Math.abs(seconds);
   if (isExact || distance >= 7 * 86400) return null;
   if (distance < 5) return "now";
   const length = distance < 60 ? `${distance} s`
@@ -84,10 +86,18 @@ function put(part, html) {
 
 const lost = document.querySelector(".lost");
 let heardAt = Date.now();
+const CUT = "The connection to this page was lost";
 
 function heard() {
   heardAt = Date.now();
   if (lost) lost.hidden = true;
+}
+
+function lose(why) {
+  if (!lost) return;
+  lost.hidden = false;
+  lost.querySelector("[data-why]").textContent = why;
+  lost.querySelector("[data-age]").textContent = age();
 }
 
 function age() {
@@ -124,7 +134,7 @@ function live(part) {
     }
   };
   events.onerror = () => {
-    if (lost) { lost.hidden = false; lost.querySelector("[data-age]").textContent = age(); }
+    lose(CUT);
     if (events.readyState === EventSource.CLOSED) reloadSoon();
   };
   return events;
@@ -165,8 +175,9 @@ for (const part of document.querySelectorAll("[data-refresh]")) {
         } else {
           throw new Error(answer.statusText);
         }
-      } catch {
-        if (lost) { lost.hidden = false; lost.querySelector("[data-age]").textContent = age(); }
+      } catch (error) {
+        // `fetch` throws a TypeError where there is no answer at all.
+        lose(error instanceof TypeError ? CUT : "SQL Server cannot be read");
       }
     }
     setTimeout(again, Number(part.dataset.refresh));

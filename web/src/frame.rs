@@ -1,6 +1,9 @@
 //! The frame around every page.
 
+use std::time::SystemTime;
+
 use crate::app::App;
+use crate::attention::now;
 use crate::security::visitor::Visitor;
 use crate::time;
 
@@ -19,6 +22,8 @@ pub struct Frame {
     pub notice: Option<String>,
     /// How many problems the last reading has; 0 if there is no recent one.
     pub problems: usize,
+    /// The time on this machine, in milliseconds since 1970: the script corrects the browser's clock by it.
+    pub now: u128,
     /// The other form of times, and the address of the page in that form.
     pub other_times: Option<(&'static str, String)>,
     /// The names of the stylesheet, the script and the icons.
@@ -44,6 +49,7 @@ impl Frame {
             may_act: false,
             notice: None,
             problems: app.readings.problems(),
+            now: now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis(),
             other_times: None,
             assets: crate::assets::names(),
         }

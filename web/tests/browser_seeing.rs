@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use readpast::admin::QueueOptions;
 use readpast::{BoxError, Context, Handlers, Job, JobError, NewJob};
+use readpast_devserver::SqlError;
 use readpast_web::{Access, Options};
 use serde_json::json;
 
+use crate::server::dev_server;
 use crate::support_browser::{Browser, Settings, Site, browse, browse_at, browse_with, until};
 
 /// Enter, as WebDriver writes it.
@@ -74,6 +76,24 @@ async fn a_lost_connection_is_said_and_found_again() {
         browser.sees_no(".lost").await;
         browser.sees("td[data-label=Ready]", "7").await;
         assert!(is_marked(browser).await, "it was loaded anew");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs chromium and chromedriver"]
+async fn a_job_stays_on_the_page_while_sql_server_is_away() {
+    let site = Site::start("job_away").await;
+    let id = site.queue.enqueue(&NewJob::text("a letter")).await.unwrap().job_id;
+    let peek = format!("{}.peek", site.config.connection.schema);
+    let server = dev_server().await;
+    browse(&site, async |browser| {
+        browser.open(&format!("job?queue=work&id={id}")).await;
+        server.faults().on_call(&peek, |_| Some(SqlError::new(50_000, "the cables are cut")));
+        browser.sees(".lost", "SQL Server cannot be read; the data is").await;
+        browser.sees("#job", "a letter").await;
+        server.faults().clear(&peek);
+        browser.sees_no(".lost").await;
     })
     .await;
 }

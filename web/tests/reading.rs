@@ -61,6 +61,8 @@ async fn times_are_words_and_exact_where_the_address_asks() {
         let answer = browser.page(&exact).await;
         assert_eq!(answer.texts("time"), answer.values("time", "title"), "{exact}");
         assert_eq!(answer.values(".times a", "href"), [page]);
+        // The script corrects a wrong clock by this one.
+        assert!(answer.values("body", "data-now")[0].parse::<u64>().unwrap() > 1_700_000_000_000);
     }
 }
 

@@ -334,6 +334,8 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
     let fields = Fields::of(&uri);
     let span = span(&fields)?;
     let queue = app.queue(fields.required("queue")?).await?;
+    // Starts a reading if none is recent. It goes on beside the calls of this page.
+    let _readings = app.readings.listen();
     // Read again, to include the latest action.
     let mut stats = queue.admin().stats(Some(MOST)).await?;
     let history = queue.admin().history(span.length()).await?;
