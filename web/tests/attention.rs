@@ -42,6 +42,7 @@ async fn where_nothing_is_wrong_the_page_says_so() {
     assert_eq!(page.texts(".calm"), ["No job is waiting to be claimed."]);
     assert_eq!(page.texts("title"), [format!("Overview · {}", fixture.schema)]);
     assert_eq!(page.count("[data-problems]:not([hidden])"), 0);
+    assert_eq!(page.texts(".live"), ["live · 1 queue · 0 workers · 0.0 jobs done per second"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -108,7 +108,7 @@ async fn a_page_that_is_refused_is_loaded_anew_when_somebody_looks() {
     browse_at(&url, Settings::default(), async |browser| {
         browser.open("login").await;
         browser.write("input[name=secret]", &format!("{token}{ENTER}")).await;
-        browser.sees("h1", "Nothing needs attention").await;
+        browser.sees("h1", "No queues yet").await;
         mark(browser).await;
         let hidden = |hidden: bool| {
             format!("Object.defineProperty(document, 'hidden', {{ value: {hidden}, configurable: true }})")

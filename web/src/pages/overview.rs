@@ -119,7 +119,8 @@ impl<'a> Live<'a> {
 fn sum(reading: &Reading) -> String {
     let (used, has) = threads(reading.workers.iter());
     let live = reading.workers.iter().filter(|worker| worker.is_live()).count();
-    let done: f64 = reading.queues.iter().filter_map(|line| line.activity.done_per_s).sum();
+    let rates = reading.queues.iter().filter_map(|line| line.activity.done_per_s);
+    let done = rates.fold(0.0, |sum, rate| sum + rate); // the sum of no numbers would be -0
     let mut words = vec![
         counted(reading.queues.len() as u64, "queue"),
         counted(live as u64, "worker"),
