@@ -46,6 +46,12 @@ impl ErrorView {
             rest: line[module.len() + name.len()..].to_owned(),
         }
     }
+
+    /// The line as it stands in the error, to search for jobs with the same one.
+    pub fn search_text(&self) -> String {
+        let line = format!("{}{}{}", self.module, self.name, self.rest);
+        line.trim_end_matches('…').to_owned()
+    }
 }
 
 /// Splits `exit code 1: …` at the colon.

@@ -40,6 +40,7 @@ async fn an_error_is_its_telling_line_and_its_attempt_has_all_lines() {
     assert_eq!(page.count("svg.line rect.retry, svg.line rect.dead"), 3);
     assert!(page.values("svg.line", "aria-label")[0].contains("attempt 3 failed"));
     let similar = page.values(".verdict a", "href").remove(0);
+    assert!(similar.ends_with("error=rates.NoRate%3A+no+rate+for+CHF"), "{similar}");
     assert_eq!(browser.page(&similar).await.texts("td.what .tell"), [line]);
     let queue = browser.page("queue?queue=work").await;
     assert_eq!(queue.texts(".reasons .tell"), [line]);

@@ -34,9 +34,6 @@ use crate::timeline::Timeline;
 const GRAPH: usize = 1_000;
 const DRAWN_SINGLY: usize = 40;
 
-/// Characters of an error's first line by which similar jobs are searched.
-const LIKE_IT: usize = 100;
-
 /// The most edges of each side on the page.
 const SHOWN_EDGES: usize = 100;
 
@@ -48,7 +45,7 @@ struct Page<'a> {
     id: String,
     job: &'a JobRow,
     next: String,
-    /// Why it failed last, and the jobs that failed with the same text.
+    /// Why it failed last, and a link to the dead jobs with the same line.
     error: Option<ErrorView>,
     like_it: Option<String>,
     died_at: Option<Time>,
@@ -345,17 +342,18 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
     ];
     let headers = job.headers.iter().flatten();
     let is_in_attempt = attempts.last().is_some_and(|attempt| attempt.error == job.error);
-    let like_it = job.error.as_deref().filter(|_| job.state == JobState::Dead).map(|error| {
-        let first = texts::first_line(error, LIKE_IT).trim_end_matches('…').to_owned();
+    let error = job.error.as_deref().map(ErrorView::of);
+    let like_it = error.as_ref().filter(|_| job.state == JobState::Dead).map(|error| {
+        let text = error.search_text();
         let search = JobSearch::of(queue.name(), JobState::Dead);
-        JobSearch { error: (!first.is_empty()).then_some(first), ..search }.link("jobs", &[])
+        JobSearch { error: (!text.is_empty()).then_some(text), ..search }.link("jobs", &[])
     });
     let frame = Frame::new(&app, visitor, "jobs", format!("Job {}", job.job_id)).await;
     Ok(html(&Page {
         id: job.job_id.to_string(),
         queue: queue.name(),
         next: next(&job, &edges, stats),
-        error: job.error.as_deref().map(ErrorView::of),
+        error,
         like_it,
         died_at: job.finished_at.filter(|_| job.state == JobState::Dead).map(Time),
         whole_error: job.error.as_deref().filter(|_| !is_in_attempt),
