@@ -10,7 +10,7 @@ const isExact = new URLSearchParams(location.search).get("times") === "exact";
 function words(time) {
   const seconds = Math.round((Date.now() - ahead - time) / 1000), distance = Math.abs(seconds);
   if (isExact || distance >= 7 * 86400) return null;
-  if (distance < 5) return "now";
+  if (distance < 5) return seconds < 0 ? "now" : "just now";
   const length = distance < 60 ? `${distance} s`
     : distance < 3600 ? `${Math.floor(distance / 60)} min`
     : distance < 172800 ? `${Math.floor(distance / 3600)} h`

@@ -287,12 +287,16 @@ impl Reading {
         }
     }
 
-    /// The HTML of a part, rendered once for all browsers. `None`: rendering failed, which is a defect.
+    /// The HTML of a part, rendered once for all browsers that show relative times. `None`: rendering failed, which is a
+    /// defect.
     pub fn html<'a, T: Template>(&'a self, part: Part, template: fn(&'a Reading) -> T) -> Option<Arc<str>> {
         let make = || {
-            let html = time::for_all(|| template(self).render());
+            let html = template(self).render();
             html.inspect_err(|error| tracing::error!(%error, "cannot render a template")).ok().map(Arc::from)
         };
+        if time::is_exact() {
+            return make();
+        }
         self.html[part as usize].get_or_init(make).clone()
     }
 

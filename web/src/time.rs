@@ -60,7 +60,7 @@ fn relative(time: SystemTime, now: SystemTime) -> Option<String> {
         return None;
     }
     if distance < Duration::from_secs(5) {
-        return Some("now".to_owned());
+        return Some(if is_past { "just now" } else { "now" }.to_owned());
     }
     let words = rounded(distance);
     Some(if is_past { format!("{words} ago") } else { format!("in {words}") })
@@ -90,13 +90,9 @@ pub fn rounded(duration: Duration) -> String {
     }
 }
 
-fn is_exact() -> bool {
+/// Whether the request asks for exact times.
+pub fn is_exact() -> bool {
     ASKED.try_with(|asked| asked.exact).unwrap_or(false)
-}
-
-/// Renders something that is shown to several requests: with relative times.
-pub fn for_all<T>(render: impl FnOnce() -> T) -> T {
-    ASKED.sync_scope(Asked { exact: false, other: String::new() }, render)
 }
 
 /// The other form of times, and the address of the page in that form.
@@ -135,7 +131,8 @@ mod tests {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_219_445);
         let ago = |seconds| relative(now - Duration::from_secs(seconds), now);
         for (seconds, words) in [
-            (0, "now"),
+            (0, "just now"),
+            (4, "just now"),
             (20, "20 s ago"),
             (70 * 60, "1 h ago"),
             (119, "1 min ago"),
@@ -162,7 +159,7 @@ mod tests {
         assert!(text.contains(">2007-11-16 13:24:05 UTC</time>"), "{text}");
         let exact = Asked { exact: true, other: String::new() };
         let recent = Time(now());
-        assert!(recent.to_string().contains(">now</time>"));
+        assert!(recent.to_string().contains(">just now</time>"));
         assert!(ASKED.sync_scope(exact, || recent.to_string()).contains(" UTC</time>"));
     }
 }

@@ -51,8 +51,12 @@ async fn an_error_is_its_telling_line_and_its_attempt_has_all_lines() {
 #[tokio::test(flavor = "multi_thread")]
 async fn times_are_words_and_exact_where_the_address_asks() {
     let fixture = Fixture::new("times").await;
+    fixture.kill_all("an error").await; // a worker has been here
     let job = fixture.queue.enqueue(&NewJob::text("x").delay(Duration::from_secs(3_630))).await.unwrap().job_id;
     let mut browser = fixture.open();
+    let workers = browser.page("workers?times=exact").await;
+    assert_eq!(workers.texts("tbody time"), workers.values("tbody time", "title"));
+    assert_ne!(browser.page("workers").await.texts("tbody time"), workers.texts("tbody time"));
     for page in [format!("job?queue=work&id={job}"), "jobs?queue=work&state=scheduled".to_owned()] {
         let answer = browser.page(&page).await;
         let times = answer.texts("time");
