@@ -153,6 +153,60 @@ async fn ready_jobs_without_a_worker_are_a_problem_after_five_minutes() {
     assert_eq!(page.count(".problems .btn"), 0, "one is there already");
 }
 
+/// A worker whose lease ends so many minutes from now.
+async fn worker(fixture: &Fixture, lease_minutes: i32) {
+    let insert = format!(
+        "INSERT [$(schema)].[workers] (worker_id, queue_id, name, lease_ms, registered_at, lease_until) SELECT \
+         '67e55044-10b1-426f-9247-bb680e5fe0c8', queue_id, N'node-1', 3600000, SYSUTCDATETIME(), DATEADD(MINUTE, \
+         {lease_minutes}, SYSUTCDATETIME()) FROM [$(schema)].[queues]"
+    );
+    fixture.sql(&insert).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ready_job_that_waits_for_a_quarter_of_an_hour_is_a_problem_though_workers_run() {
+    let fixture = Fixture::new("too_old").await;
+    fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
+    worker(&fixture, 60).await;
+    let since = async |minutes: u32| {
+        fixture
+            .sql(&format!("UPDATE [$(schema)].[jobs] SET due_at = DATEADD(MINUTE, -{minutes}, SYSUTCDATETIME())"))
+            .await;
+        problems(&mut fixture.open()).await
+    };
+    assert_eq!(since(14).await, [""; 0]);
+    assert_eq!(since(16).await, ["work: the oldest ready job has waited 16 min"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_holds_jobs_without_a_lease_is_a_problem() {
+    let fixture = Fixture::new("no_lease").await;
+    fixture.queue.enqueue_many(&vec![NewJob::text("x"); 2]).await.unwrap();
+    worker(&fixture, -1).await;
+    assert!(problems(&mut fixture.open()).await.is_empty(), "it holds nothing");
+    let claim = "UPDATE [$(schema)].[jobs] SET state = 2, attempt = 1, fence = 1, claimed_at = SYSUTCDATETIME(), worker_id \
+                 = '67e55044-10b1-426f-9247-bb680e5fe0c8'";
+    fixture.sql(claim).await;
+    assert_eq!(problems(&mut fixture.open()).await, ["work: the lease of worker node-1 has expired"]);
+}
+
+/// Whoever changes a threshold there has to change it here.
+#[test]
+fn the_thresholds_are_those_of_the_alerts() {
+    let alerts = include_str!("../../grafana/alerts.yaml");
+    for (alert, thresholds) in [
+        ("ReadpastBacklogGrowing", &["[30m:1m]) > 0.1", "> 1000\n", "for: 30m"][..]),
+        ("ReadpastOldestJobTooOld", &["> 900"]),
+        ("ReadpastJobsDied", &["[15m])) > 0"]),
+        ("ReadpastNoWorker", &["for: 5m"]),
+    ] {
+        let rule = alerts.split("- alert: ").find(|rule| rule.starts_with(alert)).expect(alert);
+        for threshold in thresholds {
+            assert!(rule.contains(threshold), "{alert}: {threshold} is not in {rule}");
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn failing_attempts_and_a_growing_backlog_are_warnings() {
     let fixture = Fixture::new("warnings").await;
