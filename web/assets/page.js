@@ -2,18 +2,52 @@
 "use strict";
 
 const zone = new Intl.DateTimeFormat(undefined, { dateStyle: "short", timeStyle: "medium" });
+// How far this browser's clock is ahead of the server's.
+const ahead = Date.now() - Number(document.body.dataset.now);
+const isExact = new URLSearchParams(location.search).get("times") === "exact";
+
+// A distance in time as the server writes it; null where it writes the date.
+function words(time) {
+  const seconds = Math.round((Date.now() - ahead - time) / 1000), distance = Math.abs(seconds);
+  if (isExact || distance >= 7 * 86400) return null;
+  if (distance < 5) return seconds < 0 ? "now" : "just now";
+  const length = distance < 60 ? `${distance} s`
+    : distance < 3600 ? `${Math.floor(distance / 60)} min`
+    : distance < 172800 ? `${Math.floor(distance / 3600)} h`
+    : `${Math.floor(distance / 86400)} days`;
+  return seconds < 0 ? `in ${length}` : `${length} ago`;
+}
 
 function localTimes(within) {
-  for (const time of within.querySelectorAll("time[datetime]:not([data-local])")) {
-    time.dataset.local = "";
-    time.textContent = zone.format(new Date(time.dateTime));
+  for (const time of within.querySelectorAll("time[datetime]")) {
+    const at = new Date(time.dateTime), text = words(at) ?? zone.format(at);
+    if (time.textContent !== text) time.textContent = text;
+    time.title = zone.format(at);
   }
-  for (const text of within.querySelectorAll("svg text[data-time]")) {
+  for (const text of within.querySelectorAll("li[data-time]")) {
     const at = new Date(text.dataset.time);
     const isDay = text.dataset.span === "week";
     text.textContent = isDay ? at.toLocaleDateString(undefined, { weekday: "short", day: "numeric" })
       : at.toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit" });
   }
+}
+
+// The number of problems: in the tab, in the navigation, and spoken, but not more often than every 30 seconds.
+let saidAt = 0;
+
+function tell(part) {
+  const told = part.querySelector("[data-title]");
+  if (!told) return;
+  const count = Number(told.dataset.count), shown = document.querySelector("[data-problems]");
+  document.title = document.title.replace(/^.* · /, `${told.dataset.title} · `);
+  const icon = document.querySelector("link[rel=icon]"), href = count > 0 ? icon.dataset.alert : icon.dataset.calm;
+  if (icon.getAttribute("href") !== href) icon.setAttribute("href", href);
+  if (shown.textContent === String(count)) return;
+  shown.textContent = count;
+  shown.hidden = count === 0;
+  if (Date.now() - saidAt < 30000) return;
+  saidAt = Date.now();
+  document.querySelector("[data-said]").textContent = told.querySelector("h1").textContent;
 }
 
 // Makes `old` as `fresh` is, and leaves alone what is the same: the focus, a selection and a scroll position stay.
@@ -27,8 +61,12 @@ function become(old, fresh) {
     return;
   }
   if (old.nodeName === "TIME" && old.getAttribute("datetime") === fresh.getAttribute("datetime")) return;
-  for (const { name } of [...old.attributes]) if (!fresh.hasAttribute(name)) old.removeAttribute(name);
-  for (const { name, value } of fresh.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+  // What somebody has unfolded stays so.
+  const isKept = (name) => name === "open" && old.nodeName === "DETAILS";
+  for (const { name } of [...old.attributes]) if (!fresh.hasAttribute(name) && !isKept(name)) old.removeAttribute(name);
+  for (const { name, value } of fresh.attributes) {
+    if (old.getAttribute(name) !== value && !isKept(name)) old.setAttribute(name, value);
+  }
   children(old, fresh);
 }
 
@@ -43,14 +81,23 @@ function put(part, html) {
   fresh.innerHTML = html;
   children(part, fresh.content);
   localTimes(part);
+  tell(part);
 }
 
 const lost = document.querySelector(".lost");
 let heardAt = Date.now();
+const CUT = "The connection to this page was lost";
 
 function heard() {
   heardAt = Date.now();
   if (lost) lost.hidden = true;
+}
+
+function lose(why) {
+  if (!lost) return;
+  lost.hidden = false;
+  lost.querySelector("[data-why]").textContent = why;
+  lost.querySelector("[data-age]").textContent = age();
 }
 
 function age() {
@@ -87,7 +134,7 @@ function live(part) {
     }
   };
   events.onerror = () => {
-    if (lost) { lost.hidden = false; lost.querySelector("[data-age]").textContent = age(); }
+    lose(CUT);
     if (events.readyState === EventSource.CLOSED) reloadSoon();
   };
   return events;
@@ -128,8 +175,9 @@ for (const part of document.querySelectorAll("[data-refresh]")) {
         } else {
           throw new Error(answer.statusText);
         }
-      } catch {
-        if (lost) { lost.hidden = false; lost.querySelector("[data-age]").textContent = age(); }
+      } catch (error) {
+        // `fetch` throws a TypeError where there is no answer at all.
+        lose(error instanceof TypeError ? CUT : "SQL Server cannot be read");
       }
     }
     setTimeout(again, Number(part.dataset.refresh));
@@ -137,24 +185,31 @@ for (const part of document.querySelectorAll("[data-refresh]")) {
   setTimeout(again, Number(part.dataset.refresh));
 }
 
-const all = document.querySelector("[data-all]");
-if (all) {
-  all.hidden = false;
-  const ticks = [...document.querySelectorAll("input[name=id]")];
-  all.addEventListener("change", () => ticks.forEach((tick) => (tick.checked = all.checked)));
-}
-
-// Without a ticked job nothing can be done to the ticked ones.
-const actions = document.querySelector("[data-actions]");
-if (actions) {
-  const form = actions.form;
+// A tick with Shift ticks all rows since the one before. The number of ticks is text: a counter is not read out.
+const bulk = document.querySelector("[data-actions]");
+if (bulk) {
+  const ticks = [...document.querySelectorAll("input[name=id]")], all = document.querySelector("[data-all]");
+  const label = bulk.querySelector(".ticked");
+  label.classList.remove("ticked");
+  let last = -1;
   const look = () => {
-    const isEmpty = form.elements.scope.value === "ticked" && !form.querySelector("input[name=id]:checked");
-    for (const button of actions.querySelectorAll("button")) button.disabled = isEmpty;
+    const count = ticks.filter((tick) => tick.checked).length;
+    label.textContent = `${count} ticked`;
+    all.checked = count === ticks.length;
   };
-  form.addEventListener("change", look);
+  ticks.forEach((tick, index) => tick.addEventListener("click", (event) => {
+    if (event.shiftKey && last >= 0) {
+      for (let at = Math.min(last, index); at <= Math.max(last, index); at++) ticks[at].checked = tick.checked;
+    }
+    last = index;
+    look();
+  }));
+  all.hidden = false;
+  all.addEventListener("change", () => {
+    ticks.forEach((tick) => (tick.checked = all.checked));
+    look();
+  });
   addEventListener("pageshow", look); // what was ticked before somebody came back is ticked again
-  look();
 }
 
 // Times to search by are in the zone of the times that are shown. They are sent in UTC.
@@ -184,3 +239,4 @@ document.addEventListener("keydown", (event) => {
 });
 
 localTimes(document);
+setInterval(() => { if (!document.hidden) localTimes(document); }, 1000);

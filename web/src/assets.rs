@@ -1,4 +1,4 @@
-//! The stylesheet, the script and the icon. Their names contain a hash of the content, so browsers may cache them
+//! The stylesheet, the script and the icons. Their names contain a hash of the content, so browsers may cache them
 //! forever.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -13,6 +13,7 @@ use crate::failure::Failure;
 const STYLE: &str = include_str!("../assets/page.css");
 const SCRIPT: &str = include_str!("../assets/page.js");
 const ICON: &str = include_str!("../assets/icon.svg");
+const ALERT: &str = include_str!("../assets/icon-alert.svg");
 
 /// The file names, for links.
 #[derive(Debug)]
@@ -20,11 +21,18 @@ pub struct Names {
     pub style: String,
     pub script: String,
     pub icon: String,
+    /// The icon while there are problems.
+    pub alert: String,
 }
 
 pub fn names() -> &'static Names {
     static NAMES: OnceLock<Names> = OnceLock::new();
-    NAMES.get_or_init(|| Names { style: name(STYLE, "css"), script: name(SCRIPT, "js"), icon: name(ICON, "svg") })
+    NAMES.get_or_init(|| Names {
+        style: name(STYLE, "css"),
+        script: name(SCRIPT, "js"),
+        icon: name(ICON, "svg"),
+        alert: name(ALERT, "svg"),
+    })
 }
 
 fn name(content: &str, ending: &str) -> String {
@@ -39,6 +47,7 @@ pub async fn get(Path(name): Path<String>) -> Response {
         name if name == names.style => (STYLE, "text/css; charset=utf-8"),
         name if name == names.script => (SCRIPT, "text/javascript; charset=utf-8"),
         name if name == names.icon => (ICON, "image/svg+xml"),
+        name if name == names.alert => (ALERT, "image/svg+xml"),
         // An open page may still ask for a file of an earlier release.
         _ => return Failure::NotFound("There is no such file. Reload the page.".to_owned()).shown_at("../"),
     };

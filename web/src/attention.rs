@@ -1,4 +1,4 @@
-//! Finds the problems of a queue that need attention, for the overview and for `readpast queues`.
+//! Compares a queue with the minutes before, for the overview and for `readpast queues`.
 
 use std::time::{Duration, SystemTime};
 
@@ -25,11 +25,15 @@ impl Lately {
     pub fn new(history: &[HistoryRow], schedules: &[ScheduleRow], now: SystemTime) -> Lately {
         let last = history.last().map(|row| row.at);
         let is_recent = |row: &&HistoryRow| last.is_some_and(|last| row.at + LATELY >= last);
-        let is_late = |row: &&ScheduleRow| !row.paused && (row.error.is_some() || row.next_at + LATE < now);
         Lately {
             dead_before: history.iter().find(is_recent).map(|row| row.dead),
-            late_schedules: schedules.iter().filter(is_late).count(),
+            late_schedules: schedules.iter().filter(|row| is_late(row, now)).count(),
         }
+    }
+
+    /// How many jobs died lately, less those that were requeued or deleted.
+    pub fn more_dead(&self, stats: &QueueStats) -> u64 {
+        self.dead_before.map_or(0, |before| stats.dead.saturating_sub(before))
     }
 
     /// The tags; empty if all is well.
@@ -38,7 +42,7 @@ impl Lately {
         if !stats.paused && stats.claimable() > 0 && stats.workers == 0 {
             words.push("no worker".to_owned());
         }
-        if let Some(more @ 1..) = self.dead_before.map(|before| stats.dead.saturating_sub(before)) {
+        if let more @ 1.. = self.more_dead(stats) {
             words.push(format!("{} more dead", number(more)));
         }
         if stats.max_depth.is_some_and(|max| stats.unfinished() >= max.into()) {
@@ -51,6 +55,11 @@ impl Lately {
         }
         words
     }
+}
+
+/// Whether a schedule is late or cannot be fired.
+pub fn is_late(row: &ScheduleRow, now: SystemTime) -> bool {
+    !row.paused && (row.error.is_some() || row.next_at + LATE < now)
 }
 
 /// This machine's time, for comparison with schedules.

@@ -2,22 +2,27 @@
 //!
 //! history rows ─▶ [`steps`]: equal parts of the span ─▶ [`bars`] and [`lines`]. A part without rows is a gap: no
 //! worker ran.
+//!
+//! A picture is a unit wide for each part and [`HEIGHT`] high, and is stretched to the available space. The numbers and
+//! times beside it are HTML, so that they keep their size.
 
 use std::fmt::Write;
 use std::time::{Duration, SystemTime};
 
 use readpast::admin::{DurationHistogram, HistoryRow};
 
-use crate::texts;
+use crate::texts::{self, number};
 
-/// Size in units of the SVG, which scales to the available width.
-const WIDTH: f64 = 520.0;
-const HEIGHT: f64 = 180.0;
+const HEIGHT: f64 = 100.0;
 
-/// Margins for the numbers at the left and the times below.
-const LEFT: f64 = 52.0;
-const BELOW: f64 = 20.0;
-const ABOVE: f64 = 8.0;
+/// The width of a bar. The rest of its part is a gap.
+const BAR: &str = ".84";
+
+/// Dead jobs are visible however few they are: two pixels of a small chart.
+const LEAST_DEAD: f64 = 8.0;
+
+/// How many times the axis names.
+const TIMES: usize = 7;
 
 /// The time that a chart covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,13 +87,6 @@ pub fn steps(rows: &[HistoryRow], span: Span) -> Vec<Step> {
     parts(rows, span.length(), span.step())
 }
 
-/// Done jobs per part of `length`, for [`spark`], without the last, incomplete part.
-pub fn done_by_parts(rows: &[HistoryRow], length: Duration, part: Duration) -> Vec<Option<f64>> {
-    let mut parts = parts(rows, length, part);
-    parts.pop();
-    parts.iter().map(|part| Some(part.sum.as_ref()?.done as f64)).collect()
-}
-
 fn parts(rows: &[HistoryRow], length: Duration, step: Duration) -> Vec<Step> {
     let Some(last) = rows.last() else { return Vec::new() };
     let number = |at: SystemTime| {
@@ -115,147 +113,151 @@ fn parts(rows: &[HistoryRow], length: Duration, step: Duration) -> Vec<Step> {
     steps
 }
 
-/// The values of a line, one per part, and the CSS class of its colour.
+/// The values of a line or of bars, one per part.
 pub struct Series {
+    /// The class of its colour.
     pub class: &'static str,
+    /// Its name in the description of the picture.
+    pub name: &'static str,
     pub value: fn(&Sum) -> Option<f64>,
 }
 
 /// A function that formats a value of the axis.
 pub type Label = fn(f64) -> String;
 
+/// Draws bars on each other.
 pub fn bars(steps: &[Step], span: Span, series: &[Series], label: Label) -> String {
     let total = |sum: &Sum| series.iter().filter_map(|series| (series.value)(sum)).sum::<f64>();
-    let highest = steps.iter().filter_map(|step| step.sum.as_ref()).map(total).fold(0.0, f64::max);
-    let mut chart = Chart::new(steps, span, highest, label);
-    let width = chart.step_width();
-    for (index, sum) in steps.iter().enumerate().filter_map(|(index, step)| Some((index, step.sum.as_ref()?))) {
-        let mut below = 0.0;
-        for series in series {
-            let Some(value) = (series.value)(sum).filter(|value| *value > 0.0) else { continue };
-            let (top, bottom) = (chart.y(below + value), chart.y(below));
-            let (x, height, class) = (chart.x(index), bottom - top, series.class);
-            let width = width * 0.86;
-            let _ = write!(
-                chart.svg,
-                r#"<rect class="{class}" x="{x:.1}" y="{top:.1}" width="{width:.1}" height="{height:.1}"/>"#
-            );
-            below += value;
-        }
-    }
-    chart.end()
+    let highest = round_up(steps.iter().filter_map(|step| step.sum.as_ref()).map(total).fold(0.0, f64::max));
+    let svg = stacked(steps, series, highest, 0.0);
+    plot(steps, span, highest, label, &describe(steps, series, label), &svg)
 }
 
-/// Draws lines, with gaps where no worker ran.
+/// Draws the jobs that ended within `length` for a table cell, without the last, incomplete part. Returns `None` if
+/// there are none.
+pub fn spark(rows: &[HistoryRow], length: Duration, part: Duration) -> Option<String> {
+    let mut steps = parts(rows, length, part);
+    steps.pop();
+    let sum = |of: fn(&Sum) -> u64| steps.iter().filter_map(|step| step.sum.as_ref()).map(of).sum::<u64>();
+    let (done, failed, died) = (sum(|sum| sum.done), sum(|sum| sum.failed), sum(|sum| sum.died));
+    if done + failed == 0 {
+        return None;
+    }
+    let total = |sum: &Sum| (sum.done + sum.failed) as f64;
+    let highest = steps.iter().filter_map(|step| step.sum.as_ref()).map(total).fold(0.0, f64::max);
+    let bars = stacked(&steps, &ended(), highest, LEAST_DEAD);
+    let (count, done, failed, died) = (steps.len(), number(done), number(failed), number(died));
+    Some(format!(
+        r#"<svg class="spark" viewBox="0 0 {count} {HEIGHT}" preserveAspectRatio="none" role="img" aria-label="Last 3 hours: {done} done, {failed} failed, {died} died">{bars}</svg>"#
+    ))
+}
+
+/// The jobs that ended, by how they ended.
+pub fn ended() -> [Series; 3] {
+    [
+        Series { class: "ok", name: "done", value: |sum| Some(sum.done as f64) },
+        Series { class: "retry", name: "failed", value: |sum| Some(sum.failed.saturating_sub(sum.died) as f64) },
+        Series { class: "dead", name: "dead", value: |sum| Some(sum.died as f64) },
+    ]
+}
+
+/// One path for each series.
+fn stacked(steps: &[Step], series: &[Series], highest: f64, least_dead: f64) -> String {
+    let mut svg = String::new();
+    for (place, one) in series.iter().enumerate() {
+        let mut path = String::new();
+        for (index, sum) in steps.iter().enumerate().filter_map(|(index, step)| Some((index, step.sum.as_ref()?))) {
+            let Some(value) = (one.value)(sum).filter(|value| *value > 0.0) else { continue };
+            let below: f64 = series[..place].iter().filter_map(|below| (below.value)(sum)).sum();
+            let scale = HEIGHT / highest.max(f64::MIN_POSITIVE);
+            let least = if one.class == "dead" { least_dead } else { 0.0 };
+            let height = (value * scale).max(least);
+            let top = (HEIGHT - below * scale - height).max(0.0);
+            let _ = write!(path, "M{index} {top:.0}h{BAR}v{height:.0}h-{BAR}z");
+        }
+        if !path.is_empty() {
+            let _ = write!(svg, r#"<path class="{}" d="{path}"/>"#, one.class);
+        }
+    }
+    svg
+}
+
+/// Draws lines, with gaps where no worker ran. The area below the last one is tinted.
 pub fn lines(steps: &[Step], span: Span, series: &[Series], label: Label) -> String {
     let values = |sum: &Sum| series.iter().filter_map(|series| (series.value)(sum)).fold(0.0, f64::max);
-    let highest = steps.iter().filter_map(|step| step.sum.as_ref()).map(values).fold(0.0, f64::max);
-    let mut chart = Chart::new(steps, span, highest, label);
-    let half = chart.step_width() / 2.0;
-    for series in series {
-        let values: Vec<Option<f64>> = steps.iter().map(|step| (series.value)(step.sum.as_ref()?)).collect();
+    let highest = round_up(steps.iter().filter_map(|step| step.sum.as_ref()).map(values).fold(0.0, f64::max));
+    let mut svg = String::new();
+    for (place, one) in series.iter().enumerate() {
+        let values: Vec<Option<f64>> = steps.iter().map(|step| (one.value)(step.sum.as_ref()?)).collect();
         let mut index = 0;
         for part in values.split(Option::is_none) {
-            let mut points = String::new();
-            for (offset, value) in part.iter().flatten().enumerate() {
-                let _ = write!(points, "{:.1},{:.1} ", chart.x(index + offset) + half, chart.y(*value));
-            }
-            match part.len() {
-                0 => {}
+            let y = |value: f64| HEIGHT - value / highest * HEIGHT;
+            let mut points: Vec<(f64, f64)> =
+                part.iter().flatten().enumerate().map(|(at, value)| ((index + at) as f64 + 0.5, y(*value))).collect();
+            if let [(x, y)] = points[..] {
                 // A line of one point would be invisible.
-                1 => {
-                    let (x, y) = (chart.x(index) + half, chart.y(part[0].unwrap_or_default()));
-                    let _ = write!(chart.svg, r#"<circle class="{}" cx="{x:.1}" cy="{y:.1}" r="2.5"/>"#, series.class);
+                points = vec![(x - 0.4, y), (x + 0.4, y)];
+            }
+            if let ([first, ..], [.., last]) = (&points[..], &points[..]) {
+                let line: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+                let line = line.join(" ");
+                let is_last = place + 1 == series.len();
+                if is_last {
+                    let (first, last) = (first.0, last.0);
+                    let _ = write!(
+                        svg,
+                        r#"<polygon class="{} area" points="{first:.1},{HEIGHT} {line} {last:.1},{HEIGHT}"/>"#,
+                        one.class
+                    );
                 }
-                _ => {
-                    let _ = write!(chart.svg, r#"<polyline class="{}" points="{}"/>"#, series.class, points.trim_end());
-                }
+                let dashed = if is_last { "" } else { " most" };
+                let _ = write!(svg, r#"<polyline class="{}{dashed}" points="{line}"/>"#, one.class);
             }
             index += part.len() + 1;
         }
     }
-    chart.end()
+    plot(steps, span, highest, label, &describe(steps, series, label), &svg)
 }
 
-/// Draws a line without axes for a table cell. Returns `None` if there are too few values.
-pub fn spark(values: &[Option<f64>]) -> Option<String> {
-    let highest = values.iter().flatten().copied().fold(0.0, f64::max);
-    if values.iter().flatten().count() < 2 || highest <= 0.0 {
-        return None;
+/// What a picture shows, in words: the highest and the latest value of each series.
+fn describe(steps: &[Step], series: &[Series], label: Label) -> String {
+    let mut words = Vec::new();
+    for one in series {
+        let values: Vec<f64> = steps.iter().filter_map(|step| (one.value)(step.sum.as_ref()?)).collect();
+        let highest = values.iter().copied().fold(0.0, f64::max);
+        let latest = values.last().copied().unwrap_or_default();
+        words.push(format!("{}: at most {}, latest {}", one.name, label(highest), label(latest)));
     }
-    let mut svg =
-        String::from(r#"<svg class="spark" viewBox="0 0 120 24" preserveAspectRatio="none" aria-hidden="true">"#);
-    let width = 120.0 / values.len() as f64;
-    let mut index = 0;
-    for part in values.split(Option::is_none) {
-        let point = |(offset, value): (usize, &f64)| {
-            format!("{:.1},{:.1}", (index + offset) as f64 * width, 23.0 - value / highest * 22.0)
-        };
-        let points: Vec<String> = part.iter().flatten().enumerate().map(point).collect();
-        if points.len() > 1 {
-            let _ = write!(svg, r#"<polyline class="s-done" points="{}"/>"#, points.join(" "));
-        }
-        index += part.len() + 1;
-    }
-    svg.push_str("</svg>");
-    Some(svg)
+    words.join("; ")
 }
 
-/// The frame of a chart, and what is drawn in it.
-struct Chart {
-    svg: String,
-    count: usize,
-    highest: f64,
-}
-
-impl Chart {
-    fn new(steps: &[Step], span: Span, highest: f64, label: Label) -> Chart {
-        let highest = if highest > 0.0 { round_up(highest) } else { 1.0 };
-        let svg = format!(r#"<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" aria-hidden="true">"#);
-        let mut chart = Chart { svg, count: steps.len(), highest };
-        for share in [0.0, 0.5, 1.0] {
-            let (value, y) = (highest * share, chart.y(highest * share));
-            let _ = write!(
-                chart.svg,
-                r#"<line class="grid" x1="{LEFT}" x2="{WIDTH}" y1="{y:.1}" y2="{y:.1}"/><text x="{:.1}" y="{:.1}" text-anchor="end">{}</text>"#,
-                LEFT - 6.0,
-                y + 4.0,
-                label(value)
-            );
-        }
-        for index in (0..steps.len()).step_by((steps.len() / 6).max(1)) {
-            let (time, x) = (texts::utc(steps[index].at), chart.x(index));
-            let short = if span == Span::Week { &time[5..10] } else { &time[11..16] };
-            let _ = write!(
-                chart.svg,
-                r#"<text x="{x:.1}" y="{:.1}" data-time="{time}" data-span="{}">{short}</text>"#,
-                HEIGHT - 4.0,
-                span.word()
-            );
-        }
-        chart
+/// A picture with its axes.
+fn plot(steps: &[Step], span: Span, highest: f64, label: Label, words: &str, svg: &str) -> String {
+    let mut plot = String::from(r#"<div class="plot"><ol class="y" aria-hidden="true">"#);
+    for share in [1.0, 0.5, 0.0] {
+        let _ = write!(plot, "<li>{}</li>", label(highest * share));
     }
-
-    fn step_width(&self) -> f64 {
-        (WIDTH - LEFT) / self.count.max(1) as f64
+    let count = steps.len();
+    let _ = write!(
+        plot,
+        r#"</ol><svg viewBox="0 0 {count} {HEIGHT}" preserveAspectRatio="none" role="img" aria-label="{words}">{svg}</svg><ol class="x" aria-hidden="true">"#
+    );
+    let first = steps.first().map_or(SystemTime::UNIX_EPOCH, |step| step.at);
+    for place in 0..TIMES {
+        let at = first + span.length() * place as u32 / (TIMES as u32 - 1);
+        let time = texts::utc(at);
+        let short = if span == Span::Week { &time[5..10] } else { &time[11..16] };
+        let _ = write!(plot, r#"<li data-time="{time}" data-span="{}">{short}</li>"#, span.word());
     }
-
-    fn x(&self, index: usize) -> f64 {
-        LEFT + self.step_width() * index as f64
-    }
-
-    fn y(&self, value: f64) -> f64 {
-        ABOVE + (HEIGHT - BELOW - ABOVE) * (1.0 - value / self.highest)
-    }
-
-    fn end(mut self) -> String {
-        self.svg.push_str("</svg>");
-        self.svg
-    }
+    plot.push_str("</ol></div>");
+    plot
 }
 
 /// Rounds up to the next of 1, 2, 5, 10, 20, 50, …
 fn round_up(value: f64) -> f64 {
+    if value <= 0.0 {
+        return 1.0;
+    }
     let power = 10_f64.powf(value.log10().floor());
     [1.0, 2.0, 5.0, 10.0].into_iter().map(|digit| digit * power).find(|round| *round >= value).unwrap_or(value)
 }
@@ -272,25 +274,35 @@ mod tests {
         Step { at: SystemTime::UNIX_EPOCH + Duration::from_secs(60 * minute), sum }
     }
 
+    fn done() -> Series {
+        Series { class: "ok", name: "done", value: |sum| Some(sum.done as f64) }
+    }
+
     #[test]
     fn scales_end_with_round_numbers() {
-        assert_eq!([0.3, 1.0, 1.1, 37.0, 600.0].map(round_up), [0.5, 1.0, 2.0, 50.0, 1_000.0]);
+        assert_eq!([0.0, 0.3, 1.0, 1.1, 37.0, 600.0].map(round_up), [1.0, 0.5, 1.0, 2.0, 50.0, 1_000.0]);
     }
 
     #[test]
     fn lines_have_gaps_where_nobody_worked() {
         let steps = [at(0, sum(1)), at(1, sum(2)), at(2, None), at(3, sum(3)), at(4, sum(4))];
-        let done = Series { class: "s-done", value: |sum| Some(sum.done as f64) };
-        let svg = lines(&steps, Span::Hour, &[done], |value| value.to_string());
+        let svg = lines(&steps, Span::Hour, &[done()], |value| value.to_string());
         assert_eq!(svg.matches("<polyline").count(), 2, "{svg}");
-        assert_eq!(spark(&[Some(1.0), Some(2.0), None, Some(3.0), Some(1.0)]).unwrap().matches("<polyline").count(), 2);
-        assert_eq!(spark(&[Some(0.0), Some(0.0)]), None);
+        assert!(svg.contains(r#"aria-label="done: at most 4, latest 4""#), "{svg}");
+        assert!(svg.contains("<li>5</li><li>2.5</li><li>0</li>"), "{svg}");
     }
 
     #[test]
     fn bars_stand_on_each_other() {
-        let done = || Series { class: "s-done", value: |sum| Some(sum.done as f64) };
         let svg = bars(&[at(0, sum(10))], Span::Hour, &[done(), done()], |value| value.to_string());
-        assert!(svg.contains(r#"y="84.0" width="402.5" height="76.0""#) && svg.contains(r#"y="8.0""#), "{svg}");
+        assert!(svg.contains(r#"d="M0 50h.84v50h-.84z"/><path class="ok" d="M0 0h.84v50h-.84z""#), "{svg}");
+    }
+
+    #[test]
+    fn a_few_dead_jobs_among_many_are_visible() {
+        let ended = Sum { done: 100_000, failed: 1, died: 1, ..Sum::default() };
+        let svg = stacked(&[at(0, Some(ended))], &super::ended(), 100_001.0, LEAST_DEAD);
+        assert!(svg.contains(r#"<path class="dead" d="M0 0h.84v8h-.84z"/>"#), "{svg}");
+        assert!(!svg.contains("retry"), "{svg}");
     }
 }

@@ -1,13 +1,17 @@
-//! Error pages.
+//! Error pages. [`Failure`] makes a page without a frame; [`in_frame`] adds the frame if the visitor is known.
 
 use askama::Template;
+use axum::body::Body;
 use axum::extract::Request;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use readpast::Error;
 
+use crate::app::App;
+use crate::frame::Frame;
 use crate::render::html;
 use crate::root;
+use crate::security::visitor::Visitor;
 use crate::texts::in_one_direction;
 
 /// How many seconds a client should wait if too many requests are running.
@@ -44,9 +48,27 @@ pub enum Failure {
     Internal,
 }
 
+/// What an error page says. It travels with the response.
+#[derive(Debug, Clone)]
+struct Said {
+    title: &'static str,
+    text: String,
+    /// The same request may succeed later.
+    may_succeed: bool,
+}
+
 #[derive(Template)]
 #[template(path = "failure.html")]
-struct Page<'a> {
+struct Framed {
+    frame: Frame,
+    text: String,
+    /// Whether to offer the same page again.
+    again: bool,
+}
+
+#[derive(Template)]
+#[template(path = "failure_alone.html")]
+struct Alone<'a> {
     /// The relative path to the pages.
     root: &'a str,
     title: &'a str,
@@ -137,10 +159,29 @@ impl Failure {
     pub fn shown_at(self, root: &str) -> Response {
         let (status, title) = self.kind();
         let again = matches!(self, Failure::Busy(_)).then_some([(header::RETRY_AFTER, RETRY_AFTER)]);
+        let may_succeed = status.is_server_error() && !matches!(self, Failure::Internal);
         if status.is_server_error() && again.is_none() {
             tracing::error!(failure = ?self, "cannot show a page");
         }
-        (status, again, html(&Page { root, title, text: in_one_direction(&self.into_text()) })).into_response()
+        let text = in_one_direction(&self.into_text());
+        let page = html(&Alone { root, title, text: text.clone() });
+        let mut response = (status, again, page).into_response();
+        response.extensions_mut().insert(Said { title, text, may_succeed });
+        response
+    }
+}
+
+/// Puts an error page into the frame of the other pages. Other responses stay as they are.
+pub fn in_frame(mut response: Response, app: &App, visitor: Visitor, root: String, is_get: bool) -> Response {
+    let Some(said) = response.extensions_mut().remove::<Said>() else { return response };
+    let frame = Frame { root, ..Frame::without_asking(app, visitor, "", said.title) };
+    let page = Framed { frame, text: said.text, again: is_get && said.may_succeed };
+    match page.render() {
+        Ok(text) => response.map(|_| Body::from(text)),
+        Err(error) => {
+            tracing::error!(%error, "cannot render a template");
+            response
+        }
     }
 }
 

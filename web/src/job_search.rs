@@ -111,6 +111,15 @@ impl JobSearch {
         link(page, fields.iter().map(|(name, value)| (*name, value.as_str())).chain(more.iter().copied()))
     }
 
+    /// The conditions beyond the state, in words, each with a link to the search without it.
+    pub fn conditions(&self) -> Vec<(String, String)> {
+        let fields = self.fields();
+        let without =
+            |name| link("jobs", fields.iter().filter(|(other, _)| *other != name).map(|(n, v)| (*n, v.as_str())));
+        let conditions = fields.iter().filter(|(name, _)| !["queue", "state"].contains(name));
+        conditions.map(|(name, value)| (format!("{}: {value}", name.replace('_', " ")), without(*name))).collect()
+    }
+
     pub fn in_state(&self, state: Option<JobState>) -> JobSearch {
         JobSearch { state, worker: self.worker.filter(|_| state == Some(JobState::Claimed)), ..self.clone() }
     }
@@ -135,6 +144,11 @@ impl JobSearch {
     /// Whether it asks for more than a state.
     pub fn has_conditions(&self) -> bool {
         self.is_narrow() || self.since.is_some() || self.until.is_some() || self.worker.is_some()
+    }
+
+    /// Whether it has conditions other than the error and the kind.
+    pub fn has_more_conditions(&self) -> bool {
+        JobSearch { kind: None, error: None, worker: None, ..self.clone() }.has_conditions()
     }
 
     /// Whether its jobs have finished: the newest come first.

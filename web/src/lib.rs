@@ -36,8 +36,12 @@
 //! | `fields`, `job_search` | fields and searches of requests |
 //! | `root`, `links` | relative links |
 //! | `render`, `frame`, `failure` | templates as responses; the frame of pages; error pages |
-//! | `chart`, `texts`, `payload_view` | formats of figures, times and bytes |
-//! | `attention` | what needs attention in a queue |
+//! | `chart`, `timeline`, `graph` | pictures: of a queue's history, a job's life, and jobs that wait for each other |
+//! | `texts`, `payload_view` | formats of numbers, durations and bytes |
+//! | `time` | times as words, or exact |
+//! | `telling_line`, `error_view` | the line of an error that contains the reason |
+//! | `recent`, `attention` | the last hours of the queues, once a minute |
+//! | `problem` | what needs attention, as sentences |
 //! | `assets` | the stylesheet and the script |
 //! | `serve`, `patient` | the web UI as its own server, and its connections |
 
@@ -47,6 +51,7 @@ mod assets;
 mod chart;
 mod connections;
 mod counts;
+mod error_view;
 mod events;
 mod failure;
 mod fields;
@@ -57,18 +62,24 @@ mod links;
 mod options;
 mod pages;
 mod patient;
+mod problem;
 mod readings;
+mod recent;
 mod render;
 mod root;
 mod routes;
 mod security;
 mod serve;
+mod time;
+mod timeline;
 
 // Shared with the CLI.
 #[doc(hidden)]
 pub mod attention;
 #[doc(hidden)]
 pub mod payload_view;
+#[doc(hidden)]
+pub mod telling_line;
 #[doc(hidden)]
 pub mod texts;
 

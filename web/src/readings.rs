@@ -7,15 +7,16 @@ use std::time::{Duration, Instant};
 
 use askama::Template;
 use parking_lot::Mutex;
-use readpast::admin::{HistoryRow, Inflow, QueueActivity, QueueStats, Role, ScheduleRow, WorkerRow};
+use readpast::admin::{Inflow, QueueActivity, QueueStats, Role, WorkerRow};
 use readpast::{Error, Queue};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::attention::{self, Lately};
-use crate::chart;
 use crate::counts::{Counts, Exact, MOST};
+use crate::problem::{self, Problem};
+use crate::recent::{History, Recent};
 use crate::texts::age;
+use crate::time;
 
 /// How often SQL Server is read.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -32,13 +33,11 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// How long a page waits for a reading if there is none yet.
 const FIRST_PATIENCE: Duration = Duration::from_secs(10);
 
-/// The span of the small charts, their parts, and how often the history is read: it gets a row per minute.
-const HISTORY: Duration = Duration::from_secs(3 * 3_600);
-const HISTORY_PART: Duration = Duration::from_secs(3 * 60);
-const HISTORY_INTERVAL: Duration = Duration::from_secs(60);
-
 /// Ended workers are shown for this long.
 const ENDED: Duration = Duration::from_secs(3_600);
+
+/// How long the number of problems stands in the navigation of pages that are not live.
+const RECENT: Duration = Duration::from_secs(60);
 
 /// Time limit of one reading.
 const LONGEST: Duration = Duration::from_secs(10);
@@ -53,6 +52,8 @@ pub struct Reading {
     asked_at: Instant,
     pub queues: Vec<Line>,
     pub workers: Vec<WorkerRow>,
+    /// The worst first.
+    pub problems: Vec<Problem>,
     /// Why there is no newer reading.
     pub error: Option<String>,
     html: [OnceLock<Option<Arc<str>>>; 2],
@@ -71,9 +72,7 @@ pub struct Line {
     pub counts: Counts,
     /// Approximate enqueue rate; `None`: unknown.
     pub in_per_s: Option<f64>,
-    /// A small chart of the done jobs of the last hours; `None` if there are too few values.
-    pub spark: Option<Arc<str>>,
-    pub lately: Lately,
+    pub recent: Arc<Recent>,
 }
 
 pub struct Readings {
@@ -134,6 +133,12 @@ impl Readings {
             Err(_) => Err(format!("no response for {}", age(patience))),
         };
         fresh.unwrap_or_else(|error| Arc::new(Reading::failed(self.latest.borrow().as_deref(), error)))
+    }
+
+    /// How many problems the last reading has; 0 if it is not recent.
+    pub fn problems(&self) -> usize {
+        let latest = self.latest.borrow();
+        latest.as_ref().filter(|reading| reading.at.elapsed() < RECENT).map_or(0, |reading| reading.problems.len())
     }
 
     /// Whether the SQL Server login may act. If the server does not respond in time, the last answer counts, or no.
@@ -225,16 +230,10 @@ impl Readings {
     }
 
     async fn read_once(&self, inflow: &mut HashMap<String, In>, history: &mut History) -> Result<Reading, Error> {
-        let is_due = history.read_at.is_none_or(|at| at.elapsed() >= HISTORY_INTERVAL);
-        if is_due {
-            history.read(&self.queue.admin().all_history(HISTORY).await?);
-        }
         let (queues, workers) =
             tokio::try_join!(self.queue.admin().all_stats(Some(MOST)), self.queue.admin().all_workers(ENDED))?;
-        for stats in queues.iter().filter(|_| is_due) {
-            // An adopted table has no schedules.
-            let schedules = self.queue.named(&stats.queue)?.admin().schedules().await.unwrap_or_default();
-            history.note_schedules(stats.queue.clone(), &schedules);
+        if history.is_due() {
+            history.read(&self.queue, &queues).await?;
         }
         let at = Instant::now();
         inflow.retain(|name, _| queues.iter().any(|stats| stats.queue == *name));
@@ -245,12 +244,12 @@ impl Readings {
             let inflow = inflow.entry(activity.stats.queue.clone()).or_default();
             let counted_at = if counts.are_exact() { Some(at) } else { counted_at };
             let in_per_s = inflow.note(counted_at, &activity);
-            let spark = history.sparks.get(&activity.stats.queue).cloned();
-            let lately = history.lately.get(&activity.stats.queue).copied().unwrap_or_default();
-            Line { activity, counts, in_per_s, spark, lately }
+            let recent = history.of(&activity.stats.queue);
+            Line { activity, counts, in_per_s, recent }
         };
-        let queues = queues.into_iter().map(line).collect();
-        Ok(Reading { at, asked_at: at, queues, workers, error: None, html: Default::default() })
+        let queues: Vec<Line> = queues.into_iter().map(line).collect();
+        let problems = problem::all(&queues, &workers);
+        Ok(Reading { at, asked_at: at, queues, workers, problems, error: None, html: Default::default() })
     }
 }
 
@@ -275,53 +274,29 @@ impl In {
     }
 }
 
-/// The last hours of all queues.
-#[derive(Default)]
-struct History {
-    read_at: Option<Instant>,
-    sparks: HashMap<String, Arc<str>>,
-    lately: HashMap<String, Lately>,
-}
-
-impl History {
-    fn read(&mut self, rows: &[HistoryRow]) {
-        self.read_at = Some(Instant::now());
-        self.sparks.clear();
-        self.lately.clear();
-        // The rows are sorted by queue.
-        for rows in rows.chunk_by(|a, b| a.queue == b.queue) {
-            self.lately.insert(rows[0].queue.clone(), Lately::new(rows, &[], attention::now()));
-            let done = chart::done_by_parts(rows, HISTORY, HISTORY_PART);
-            if let Some(spark) = chart::spark(&done) {
-                self.sparks.insert(rows[0].queue.clone(), spark.into());
-            }
-        }
-    }
-}
-
-impl History {
-    fn note_schedules(&mut self, queue: String, schedules: &[ScheduleRow]) {
-        let late_schedules = Lately::new(&[], schedules, attention::now()).late_schedules;
-        self.lately.entry(queue).or_default().late_schedules = late_schedules;
-    }
-}
-
 impl Reading {
     /// A copy of the last reading, with an error.
     fn failed(before: Option<&Reading>, error: String) -> Reading {
         let (asked_at, error, html) = (Instant::now(), Some(error), Default::default());
         match before {
             Some(before) => Reading { asked_at, error, html, ..before.clone() },
-            None => Reading { at: asked_at, asked_at, queues: Vec::new(), workers: Vec::new(), error, html },
+            None => {
+                let (queues, workers, problems) = (Vec::new(), Vec::new(), Vec::new());
+                Reading { at: asked_at, asked_at, queues, workers, problems, error, html }
+            }
         }
     }
 
-    /// The HTML of a part, rendered once for all browsers. `None`: rendering failed, which is a defect.
+    /// The HTML of a part, rendered once for all browsers that show relative times. `None`: rendering failed, which is a
+    /// defect.
     pub fn html<'a, T: Template>(&'a self, part: Part, template: fn(&'a Reading) -> T) -> Option<Arc<str>> {
         let make = || {
             let html = template(self).render();
             html.inspect_err(|error| tracing::error!(%error, "cannot render a template")).ok().map(Arc::from)
         };
+        if time::is_exact() {
+            return make();
+        }
         self.html[part as usize].get_or_init(make).clone()
     }
 

@@ -9,7 +9,7 @@ use axum::routing::{get, post};
 use crate::acting::two_steps;
 use crate::app::App;
 use crate::failure::Failure;
-use crate::{acting, assets, events, failure, pages, security};
+use crate::{acting, assets, events, failure, pages, security, time};
 
 pub fn routes(app: App) -> Router {
     // Requests that need SQL Server beyond the reading.
@@ -45,6 +45,7 @@ pub fn routes(app: App) -> Router {
         .route("/logout", post(security::login::log_out))
         .merge(asking)
         .fallback(failure::no_such_page)
+        .layer(from_fn(time::ask))
         .layer(from_fn_with_state(app.clone(), security::guard))
         .route("/assets/{name}", get(assets::get))
         .layer(from_fn(security::headers::add))

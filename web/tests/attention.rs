@@ -1,42 +1,117 @@
-//! What the overview makes of the last hours: dead jobs that become more and late schedules are flagged, and the small
-//! chart does not fall at its end.
+//! What the overview makes of the last hours: what is wrong is a sentence with a number, and the thresholds are those of
+//! the alerts.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use readpast::NewJob;
-use readpast::admin::Schedule;
+use readpast::admin::{QueueOptions, Schedule};
 
-use crate::support::{Browser, Fixture};
+use crate::server::{dev_server, real_server_url};
+use crate::support::{Answer, Browser, Fixture};
 
-async fn flags(browser: &mut Browser) -> Vec<String> {
-    browser.page("overview").await.texts("tbody th .tag")
+/// The sentences of the problems, without the word for how grave they are.
+async fn problems(browser: &mut Browser) -> Vec<String> {
+    let page = browser.page("overview").await;
+    page.texts(".problems h2").iter().map(|text| text.split_once(": ").unwrap().1.to_owned()).collect()
 }
 
 /// As a worker writes it for a minute.
-async fn history_row(fixture: &Fixture, minutes_ago: u32, dead: u32, done: u32) {
+async fn history_row(fixture: &Fixture, minutes_ago: u32, changes: &[(&str, u32)]) {
+    let of = |name| changes.iter().find(|(column, _)| *column == name).map_or(0, |(_, value)| *value);
+    let [ready, dead, done, failed] = ["ready", "dead", "done", "failed"].map(of);
     let insert = format!(
         "INSERT INTO [$(schema)].[history] (queue_id, at, minutes, ready, scheduled, waiting, claimed, dead, cancelled, \
-         workers, done, failed, died) SELECT q.queue_id, DATEADD(MINUTE, -{minutes_ago}, SYSUTCDATETIME()), 1, 0, 0, 0, \
-         0, {dead}, 0, 1, {done}, 0, 0 FROM [$(schema)].[queues] AS q"
+         workers, done, failed, died) SELECT q.queue_id, DATEADD(MINUTE, -{minutes_ago}, SYSUTCDATETIME()), 1, {ready}, \
+         0, 0, 0, {dead}, 0, 1, {done}, {failed}, 0 FROM [$(schema)].[queues] AS q"
     );
     fixture.sql(&insert).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn dead_jobs_that_become_more_are_flagged() {
-    let fixture = Fixture::new("rising").await;
-    fixture.queue.enqueue_many(&vec![NewJob::text("x"); 3]).await.unwrap();
-    fixture.kill_all("no space left").await;
-    // Two were dead ten minutes before the last sample, and none an hour before.
-    for (minutes_ago, dead) in [(60, 0), (10, 2), (0, 3)] {
-        history_row(&fixture, minutes_ago, dead, 0).await;
-    }
-    assert_eq!(flags(&mut fixture.open()).await, ["1 more dead"]);
-
-    fixture.sql("UPDATE [$(schema)].[history] SET dead = 3").await;
-    assert!(flags(&mut fixture.open()).await.is_empty(), "those that stay dead are no news");
+async fn three_dead(fixture: &Fixture, error: &'static str) {
+    let job = NewJob::text("x").kind("invoice").max_attempts(1);
+    fixture.queue.enqueue_many(&vec![job; 3]).await.unwrap();
+    fixture.kill_all(error).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn schedules_that_are_late_are_flagged() {
+async fn where_nothing_is_wrong_the_page_says_so() {
+    let fixture = Fixture::new("calm").await;
+    let page = fixture.open().page("overview").await;
+    assert_eq!(page.texts("h1"), ["Nothing needs attention"]);
+    assert_eq!(page.texts(".calm"), ["No job is waiting to be claimed."]);
+    assert_eq!(page.texts("title"), [format!("Overview · {}", fixture.schema)]);
+    assert_eq!(page.count("[data-problems]:not([hidden])"), 0);
+    assert_eq!(page.texts(".live"), ["live · 1 queue · 0 workers · 0.0 jobs done per second"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_that_died_lately_are_a_problem_with_their_error() {
+    let fixture = Fixture::new("rising").await;
+    three_dead(&fixture, "Traceback (most recent call last):\n  File \"a.py\"\napp.BadInvoice: no <total>").await;
+    // Two were dead ten minutes before the last sample, and none an hour before.
+    for (minutes_ago, dead) in [(60, 0), (10, 2), (0, 3)] {
+        history_row(&fixture, minutes_ago, &[("dead", dead)]).await;
+    }
+    let mut browser = fixture.open();
+    let page = browser.page("overview").await;
+    assert_eq!(page.texts(".problems h2"), ["Problem: work: 1 job died in the last 15 minutes"]);
+    assert_eq!(page.texts("h1"), ["1 thing needs attention"]);
+    assert_eq!(page.texts(".problems .tell"), ["app.BadInvoice: no <total>"]);
+    assert_eq!(
+        page.texts(".problems .small"),
+        ["3 dead jobs with this error, all of kind invoice. 3 dead jobs in total."]
+    );
+    let these = page.values(".problems .btn", "href").remove(0);
+    assert_eq!(browser.page(&these).await.count("table.jobs tbody tr"), 3);
+    tells_everywhere(&mut browser, &page).await;
+
+    fixture.sql("UPDATE [$(schema)].[history] SET dead = 3").await;
+    let page = fixture.open().page("overview").await;
+    assert_eq!(page.count(".problems"), 0, "those that stay dead are no news");
+    assert!(page.texts("main p").contains(&"Dead jobs that wait for a decision: 3 of work.".to_owned()));
+}
+
+/// The tab, its icon and the navigation say how many problems there are, on other pages, too.
+async fn tells_everywhere(browser: &mut Browser, overview: &Answer) {
+    assert!(overview.texts("title")[0].starts_with("1 problem · "));
+    for page in ["overview", "audit", "queue?queue=work", "nothing"] {
+        let page = browser.get(page).await;
+        assert_eq!(page.texts("[data-problems]:not([hidden])"), ["1"]);
+        assert_eq!(page.values("link[rel=icon]", "href"), page.values("link[rel=icon]", "data-alert"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn why_jobs_died_is_read_of_one_queue_a_minute() {
+    if real_server_url().is_some() {
+        return;
+    }
+    let server = dev_server().await;
+    let fixture = Fixture::new("one_a_minute").await;
+    three_dead(&fixture, "no space left").await;
+    let other = fixture.queue.named("other").unwrap();
+    other.admin().create(QueueOptions::default()).await.unwrap();
+    history_row(&fixture, 5, &[]).await;
+    fixture.sql("UPDATE [$(schema)].[jobs] SET queue_id = (SELECT queue_id FROM [$(schema)].[queues] WHERE name = N'other') \
+                 WHERE job_id = (SELECT MAX(job_id) FROM [$(schema)].[jobs])").await;
+    let calls = Arc::new(AtomicU64::new(0));
+    let counted = calls.clone();
+    server.faults().on_call(&fixture.procedure_to_fail("list_errors"), move |_| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        None
+    });
+    let mut browser = fixture.open();
+    assert_eq!(problems(&mut browser).await.len(), 2);
+    let mut live = browser.listen("events?part=overview").await;
+    for _ in 0..3 {
+        live.next().await.unwrap();
+    }
+    assert_eq!(calls.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn schedules_that_are_late_are_a_problem() {
     let fixture = Fixture::new("late").await;
     for name in ["on time", "late", "unreadable", "paused"] {
         fixture.queue.admin().set_schedule(&Schedule::new(name, "0 30 3 * * *", NewJob::text("x"))).await.unwrap();
@@ -44,25 +119,117 @@ async fn schedules_that_are_late_are_flagged() {
     fixture.queue.admin().pause_schedule("paused").await.unwrap();
     let tomorrow = "UPDATE [$(schema)].[schedules] SET next_at = DATEADD(DAY, 1, SYSUTCDATETIME())";
     fixture.sql(tomorrow).await;
-    assert!(flags(&mut fixture.open()).await.is_empty());
+    assert!(problems(&mut fixture.open()).await.is_empty());
 
     // Its last time was an hour ago or earlier.
     let missed = "UPDATE [$(schema)].[schedules] SET next_at = DATEADD(HOUR, -25, SYSUTCDATETIME()) WHERE name IN \
                   (N'late', N'paused')";
     fixture.sql(missed).await;
-    assert_eq!(flags(&mut fixture.open()).await, ["1 schedule is late"]);
+    assert_eq!(problems(&mut fixture.open()).await, ["work: schedule late is late"]);
 
     fixture.sql("UPDATE [$(schema)].[schedules] SET error = N'no such zone' WHERE name = N'unreadable'").await;
-    assert_eq!(flags(&mut fixture.open()).await, ["2 schedules are late"]);
+    let page = fixture.open().page("overview").await;
+    assert_eq!(page.count(".problems li"), 2);
+    assert!(page.text().contains("schedule unreadable cannot enqueue its jobs"), "{}", page.text());
+    assert_eq!(page.texts(".problems .tell"), ["no such zone"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ready_jobs_without_a_worker_are_a_problem_after_five_minutes() {
+    let fixture = Fixture::new("no_worker").await;
+    fixture.queue.enqueue_many(&vec![NewJob::text("x"); 3]).await.unwrap();
+    let since = async |minutes: u32| {
+        fixture
+            .sql(&format!("UPDATE [$(schema)].[jobs] SET due_at = DATEADD(MINUTE, -{minutes}, SYSUTCDATETIME())"))
+            .await;
+        problems(&mut fixture.open()).await
+    };
+    assert!(since(4).await.is_empty(), "a worker may be restarting");
+    assert_eq!(since(6).await, ["work: 3 jobs are ready and no worker runs"]);
+    fixture.queue.admin().pause().await.unwrap();
+    assert_eq!(since(6).await, ["work: paused, and 3 jobs are ready"]);
+    let page = fixture.open().page("queue?queue=work").await;
+    assert_eq!(page.texts(".problems h2"), ["Warning: work: paused, and 3 jobs are ready"]);
+    assert_eq!(page.count(".problems .btn"), 0, "one is there already");
+}
+
+/// A worker whose lease ends so many minutes from now.
+async fn worker(fixture: &Fixture, lease_minutes: i32) {
+    let insert = format!(
+        "INSERT [$(schema)].[workers] (worker_id, queue_id, name, lease_ms, registered_at, lease_until) SELECT \
+         '67e55044-10b1-426f-9247-bb680e5fe0c8', queue_id, N'node-1', 3600000, SYSUTCDATETIME(), DATEADD(MINUTE, \
+         {lease_minutes}, SYSUTCDATETIME()) FROM [$(schema)].[queues]"
+    );
+    fixture.sql(&insert).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ready_job_that_waits_for_a_quarter_of_an_hour_is_a_problem_though_workers_run() {
+    let fixture = Fixture::new("too_old").await;
+    fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
+    worker(&fixture, 60).await;
+    let since = async |minutes: u32| {
+        fixture
+            .sql(&format!("UPDATE [$(schema)].[jobs] SET due_at = DATEADD(MINUTE, -{minutes}, SYSUTCDATETIME())"))
+            .await;
+        problems(&mut fixture.open()).await
+    };
+    assert_eq!(since(14).await, [""; 0]);
+    assert_eq!(since(16).await, ["work: the oldest ready job has waited 16 min"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_holds_jobs_without_a_lease_is_a_problem() {
+    let fixture = Fixture::new("no_lease").await;
+    fixture.queue.enqueue_many(&vec![NewJob::text("x"); 2]).await.unwrap();
+    worker(&fixture, -1).await;
+    assert!(problems(&mut fixture.open()).await.is_empty(), "it holds nothing");
+    let claim = "UPDATE [$(schema)].[jobs] SET state = 2, attempt = 1, fence = 1, claimed_at = SYSUTCDATETIME(), worker_id \
+                 = '67e55044-10b1-426f-9247-bb680e5fe0c8'";
+    fixture.sql(claim).await;
+    assert_eq!(problems(&mut fixture.open()).await, ["work: the lease of worker node-1 has expired"]);
+}
+
+/// Whoever changes a threshold there has to change it here.
+#[test]
+fn the_thresholds_are_those_of_the_alerts() {
+    let alerts = include_str!("../../grafana/alerts.yaml");
+    for (alert, thresholds) in [
+        ("ReadpastBacklogGrowing", &["[30m:1m]) > 0.1", "> 1000\n", "for: 30m"][..]),
+        ("ReadpastOldestJobTooOld", &["> 900"]),
+        ("ReadpastJobsDied", &["[15m])) > 0"]),
+        ("ReadpastNoWorker", &["for: 5m"]),
+    ] {
+        let rule = alerts.split("- alert: ").find(|rule| rule.starts_with(alert)).expect(alert);
+        for threshold in thresholds {
+            assert!(rule.contains(threshold), "{alert}: {threshold} is not in {rule}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn failing_attempts_and_a_growing_backlog_are_warnings() {
+    let fixture = Fixture::new("warnings").await;
+    for minutes_ago in 0..=70 {
+        let ready = 1_500 - minutes_ago * 7; // one in nine seconds
+        history_row(&fixture, minutes_ago, &[("ready", ready), ("done", 70), ("failed", 30)]).await;
+    }
+    let found = problems(&mut fixture.open()).await;
+    let failed = "work: 30 % of attempts failed in the last 15 minutes";
+    assert_eq!(found, [failed, "work: the backlog has grown for an hour"]);
+    fixture.sql("UPDATE [$(schema)].[history] SET failed = 10, ready = 1500").await;
+    assert!(problems(&mut fixture.open()).await.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_small_chart_does_not_fall_at_its_end() {
     let fixture = Fixture::new("spark").await;
-    for minutes_ago in 1..=12 {
-        history_row(&fixture, minutes_ago, 0, 100).await;
+    for minutes_ago in 1..=25 {
+        history_row(&fixture, minutes_ago, &[("done", 100)]).await;
     }
-    history_row(&fixture, 0, 0, 1).await; // the minute has just begun
-    let points = fixture.open().page("overview").await.values(".spark polyline", "points").remove(0);
-    assert!(points.ends_with(",1.0"), "{points}");
+    history_row(&fixture, 0, &[("done", 1)]).await; // the minute has just begun
+    let page = fixture.open().page("overview").await;
+    let path = page.values(".spark .ok", "d").remove(0);
+    assert!(path.ends_with("M34 0h.84v100h-.84z"), "{path}");
+    assert!(page.values(".spark", "aria-label")[0].starts_with("Last 3 hours: "));
 }

@@ -8,7 +8,7 @@ use readpast::{BoxError, Context, Handlers, Job, NewJob};
 use tokio::sync::mpsc;
 
 use crate::server::dev_server;
-use crate::support_browser::{Browser, Site, browse};
+use crate::support_browser::{Browser, Site, browse, until};
 
 /// Enough for ten calls.
 const MANY: usize = 10_000;
@@ -26,13 +26,11 @@ async fn dead_jobs(site: &Site) {
 async fn ask_to_requeue_those_refused(browser: &Browser) {
     browser.open("overview").await;
     browser.click("td[data-label=Dead] a").await;
-    browser.sees("h1", "work: dead jobs").await;
-    browser.click("details.search summary").await;
+    browser.sees("h1", "Dead jobs of work").await;
     browser.write("input[name=error]", "refused").await;
     browser.press("Search").await;
-    browser.sees("h1", "work: dead jobs").await;
-    browser.click("input[name=scope][value=all]").await;
-    browser.press("Requeue").await;
+    browser.sees("h1", "Dead jobs of work").await;
+    browser.press("Requeue…").await;
     browser.sees(".many", "10,000 jobs").await;
 }
 
@@ -82,8 +80,10 @@ async fn what_is_done_to_thousands_can_be_stopped_halfway() {
         browser.press("Requeue").await;
         browser.sees("[data-live]", "4,000 requeued").await;
         is_reached.recv().await.unwrap();
+        browser.run("window.isBeforeTheStop = true").await;
         browser.press("Stop").await;
-        browser.sees("h1", "Under way").await;
+        let is_after = "return window.isBeforeTheStop === undefined";
+        until("the page after the stop", async || browser.run(is_after).await == true).await;
         pressed.send(()).unwrap();
         browser.sees("[data-over]", "Stopped by local visitor; completed work is kept.").await;
         browser.sees("[data-live]", "5,000 requeued").await;
@@ -121,31 +121,54 @@ async fn what_has_ended_before_somebody_looks_is_over() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs chromium and chromedriver"]
-async fn without_a_tick_nothing_can_be_sent() {
+async fn a_tick_changes_which_jobs_the_buttons_are_for() {
     let site = Site::start("tick").await;
-    site.queue.enqueue_many(&vec![NewJob::text("x"); 2]).await.unwrap();
+    site.queue.enqueue_many(&vec![NewJob::text("x"); 4]).await.unwrap();
     browse(&site, async |browser| {
         browser.open("jobs?queue=work&state=ready").await;
-        let buttons = "return [...document.querySelectorAll('.actions button')].map(button => button.disabled)";
-        let buttons = async || {
-            let disabled = browser.run(buttons).await;
-            let disabled: Vec<bool> = disabled.as_array().unwrap().iter().filter_map(|one| one.as_bool()).collect();
-            assert!(disabled.len() > 1 && disabled.iter().all(|one| *one == disabled[0]), "{disabled:?}");
-            !disabled[0]
-        };
-        assert!(!buttons().await);
-        browser.click("input[name=id]").await;
-        assert!(buttons().await);
-        browser.click("input[name=id]").await;
-        assert!(!buttons().await);
+        browser.sees(".bulk", "All 4").await;
+        assert!(!browser.text(".bulk").await.contains("ticked"));
+        browser.click("tr:nth-child(1) input[name=id]").await;
+        browser.sees(".bulk", "1 ticked").await;
+        assert!(!browser.text(".bulk").await.contains("All 4"));
+        // With Shift, all rows between are ticked.
+        let click =
+            "document.querySelectorAll('input[name=id]')[2].dispatchEvent(new MouseEvent('click', { shiftKey: true }))";
+        browser.run(click).await;
+        browser.sees(".bulk", "3 ticked").await;
         browser.click("[data-all]").await;
-        assert!(buttons().await);
+        browser.sees(".bulk", "4 ticked").await;
         browser.click("[data-all]").await;
-        browser.click("input[name=scope][value=all]").await;
-        assert!(buttons().await);
+        browser.sees(".bulk", "All 4").await;
 
+        browser.press("Cancel…").await;
+        browser.sees(".many", "4 jobs").await;
         browser.press("Cancel").await;
-        browser.sees(".many", "2 jobs").await;
+        browser.sees("[data-over]", "Done.").await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs chromium and chromedriver"]
+async fn more_than_a_hundred_jobs_are_deleted_when_their_number_is_typed() {
+    let site = Site::start("typed").await;
+    site.queue.enqueue_many(&vec![NewJob::text("x"); 101]).await.unwrap();
+    browse(&site, async |browser| {
+        browser.open("jobs?queue=work&state=ready").await;
+        browser.click(".bulk .none[value=purge]").await;
+        browser.sees(".many", "101 jobs").await;
+        let focused = "return document.activeElement.textContent";
+        assert_eq!(browser.run(focused).await, "Back");
+        for typed in ["", "1"] {
+            browser.write("input[name=typed]", typed).await;
+            browser.press("Delete").await;
+            browser.sees("h1", "Delete ready jobs of work?").await;
+        }
+        browser.write("input[name=typed]", "01").await;
+        browser.press("Delete").await;
+        browser.sees("[data-over]", "Done.").await;
+        browser.sees("[data-live]", "101 deleted").await;
     })
     .await;
 }
@@ -161,17 +184,17 @@ async fn a_queue_is_paused_and_resumed() {
         browser.open("queue?queue=work").await;
         browser.press("Pause").await;
         browser.sees(".notice", "Queue work is paused.").await;
-        browser.sees("h1 .tag", "paused").await;
+        browser.sees("h1 .paused", "paused").await;
         site.queue.enqueue(&NewJob::text("later")).await.unwrap();
         browser.click("nav a[href=overview]").await;
-        browser.sees("tbody th .tag", "paused").await;
+        browser.sees("tbody th .paused", "paused").await;
         browser.sees("td[data-label=Ready]", "1").await;
 
         browser.click("tbody th a").await;
         browser.press("Resume").await;
         browser.sees(".notice", "Queue work is resumed.").await;
         runs.recv().await.expect("the job runs");
-        browser.sees_no("h1 .tag").await;
+        browser.sees_no("h1 .paused").await;
     })
     .await;
     worker.shutdown().await.unwrap();

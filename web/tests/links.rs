@@ -90,7 +90,9 @@ impl Mounted {
             for link in links {
                 let target = resolve(&address, link.split('#').next().unwrap());
                 self.as_got(&target); // inside, followed or not
-                if !link.starts_with('#') && seen.insert(target.clone()) {
+                // Pages with exact times have the same links as those without.
+                let is_another = !link.starts_with('#') && !link.contains("times=exact");
+                if is_another && seen.insert(target.clone()) {
                     open.push_back(target);
                 }
             }
@@ -170,7 +172,8 @@ async fn a_page_that_is_not_there_leads_back_from_any_depth() {
     for address in ["/tools/queues/nothing", "/tools/queues/a/b/c", "/tools/queues/assets/nothing.css"] {
         let answer = mounted.get(address).await;
         assert_eq!(answer.status, StatusCode::NOT_FOUND, "{address}");
-        for link in [answer.values("a", "href"), answer.values("link", "href")].concat() {
+        let links = [answer.values("a", "href"), answer.values("link", "href")].concat();
+        for link in links.into_iter().filter(|link| !link.starts_with('#')) {
             assert_eq!(mounted.get(&resolve(address, &link)).await.status, StatusCode::OK, "{address}: {link}");
         }
     }

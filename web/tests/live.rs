@@ -19,7 +19,7 @@ use crate::support::{Browser, Fixture, until};
 /// Counts the calls of what the live parts read.
 fn count_readings(server: &DevServer, fixture: &Fixture) -> Arc<AtomicU64> {
     let calls = Arc::new(AtomicU64::new(0));
-    for procedure in ["stats", "list_workers", "list_history"] {
+    for procedure in ["stats", "list_workers", "list_history", "list_schedules", "list_errors"] {
         let calls = calls.clone();
         server.faults().on_call(&fixture.procedure_to_fail(procedure), move |_| {
             calls.fetch_add(1, Ordering::Relaxed);
@@ -93,10 +93,10 @@ async fn twenty_listeners_cost_what_one_costs_and_none_cost_nothing() {
             listener.next().await.unwrap();
         }
     }
-    // The queues and the workers once a second, and the history once; whoever listens.
+    // The queues and the workers once a second; the history, the schedules and why jobs died once; whoever listens.
     let seconds = begin.elapsed().as_secs() + 2;
     let made = calls.load(Ordering::Relaxed) - before;
-    assert!(made <= 2 * seconds + 2, "{made} calls in {seconds} s");
+    assert!(made <= 2 * seconds + 3, "{made} calls in {seconds} s");
     drop(listeners);
     // Nobody listens: after a while nobody asks.
     let quiet = async || {
@@ -217,7 +217,7 @@ async fn many_jobs_are_counted_up_to_two_thousand_at_first_and_then_all() {
     let mut live = browser.listen("events?part=overview").await;
     live.until(|html| html.contains(">≈ 3,000</a>")).await;
     for page in ["queue?queue=work", "jobs?queue=work&state=ready"] {
-        let counts = browser.page(page).await.texts(".tabs .count");
+        let counts = browser.page(page).await.texts(".count");
         assert!(counts.contains(&"≈ 3,000".to_owned()), "{page}: {counts:?}");
     }
     let confirm = browser.page("confirm?queue=work&state=ready&action=cancel&scope=all").await;

@@ -20,6 +20,7 @@ mod log_in;
 mod new_job;
 mod paging;
 mod queue_settings;
+mod reading;
 mod requests;
 #[path = "../../tests/support/server.rs"]
 mod server;

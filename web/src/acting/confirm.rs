@@ -9,7 +9,7 @@ use axum::response::Response;
 use readpast::admin::JobChange;
 
 use super::count::{Count, Live};
-use super::job_action::{JobAction, ids};
+use super::job_action::{JobAction, ticked};
 use crate::app::App;
 use crate::failure::Failure;
 use crate::fields::Fields;
@@ -22,6 +22,9 @@ use crate::security::visitor::Visitor;
 /// How long jobs are counted before the page is shown. The rest is counted live.
 const COUNTING: Duration = Duration::from_millis(40);
 
+/// More jobs than this are deleted only after their number is typed.
+const MANY: u64 = 100;
+
 #[derive(Template)]
 #[template(path = "confirm.html")]
 struct Page {
@@ -32,6 +35,9 @@ struct Page {
     /// The address of the live count, while jobs are being counted.
     counting: Option<String>,
     asks_priority: bool,
+    /// What has to be typed before many jobs are deleted: their number or, while they are counted, "all".
+    typed: Option<String>,
+    is_danger: bool,
     fields: Vec<(&'static str, String)>,
     back: String,
 }
@@ -42,7 +48,11 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
     let action = JobAction::named(&fields)?;
     action.must_fit(search.state)?;
     let queue = app.queue(&search.queue).await?;
-    let ids = ids(&fields)?;
+    // Without ticks it asks about all that match.
+    let ids = match fields.get("scope") {
+        Some("all") => Vec::new(),
+        _ => ticked(&fields)?,
+    };
     let mut sent = search.fields();
     sent.push(("action", action.word().to_owned()));
     let mut counting = None;
@@ -58,7 +68,7 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
         }
         // The counts of the states. Those of millions of jobs are some seconds old.
         0 => Live::of_states(&app, &queue, &action.states(search.state)).await?,
-        ticked => Live::ticked(ticked),
+        count => Live::ticked(count),
     };
     let label = action.label.trim_end_matches('…');
     let frame = Frame::new(&app, visitor, "jobs", format!("{label} jobs")).await;
@@ -72,6 +82,8 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
     Ok(html(&Page {
         frame,
         label,
+        typed: action.is_danger().then(|| live.typed(MANY)).flatten(),
+        is_danger: action.is_danger(),
         words: if ids.is_empty() { search.words() } else { format!("ticked jobs of {}", search.queue) },
         live,
         counting,

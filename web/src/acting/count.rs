@@ -88,6 +88,16 @@ impl Count {
 }
 
 impl Live {
+    /// What has to be typed to confirm the action: the number if it is more than `many`, or "all" while it is unknown.
+    pub fn typed(&self, many: u64) -> Option<String> {
+        if self.goes_on || self.is_at_least {
+            return Some("all".to_owned());
+        }
+        let digits: String = self.count.chars().filter(char::is_ascii_digit).collect();
+        let count: u64 = digits.parse().unwrap_or(u64::MAX);
+        (count > many).then_some(digits)
+    }
+
     /// For ticked jobs.
     pub fn ticked(count: usize) -> Live {
         let (is_none, is_one) = (count == 0, count == 1);

@@ -89,19 +89,34 @@ impl JobAction {
         Ok(action)
     }
 
+    /// Whether it takes something away. Its button stands apart, and many jobs need their number typed.
+    pub fn is_danger(&self) -> bool {
+        matches!(self.change, JobChange::Purge)
+    }
+
+    /// The label for all jobs that match: it leads to a question.
+    pub fn label_for_many(&self) -> String {
+        format!("{}…", self.label.trim_end_matches('…'))
+    }
+
     pub fn word(&self) -> &'static str {
         self.change.word()
     }
 }
 
-/// The ticked jobs. If there are none, the action is for all jobs that match.
+/// The jobs with these ids. If there are none, the action is for all jobs that match, and the request says so.
 pub fn ids(fields: &Fields) -> Result<Vec<JobId>, Failure> {
-    let read = |text: &str| text.parse().map(JobId).map_err(|_| Failure::bad("id", text, "it must be a number"));
-    let ids: Vec<JobId> = fields.all("id").map(read).collect::<Result<_, _>>()?;
+    let ids = ticked(fields)?;
     let all = fields.get("scope") == Some("all");
     match (all, ids.is_empty()) {
         (true, _) => Ok(Vec::new()),
         (false, false) => Ok(ids),
         (false, true) => Err(Failure::bad("jobs", "none", "tick some first, or choose all that match")),
     }
+}
+
+/// The ticked jobs.
+pub fn ticked(fields: &Fields) -> Result<Vec<JobId>, Failure> {
+    let read = |text: &str| text.parse().map(JobId).map_err(|_| Failure::bad("id", text, "it must be a number"));
+    fields.all("id").map(read).collect()
 }

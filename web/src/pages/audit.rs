@@ -14,7 +14,8 @@ use crate::frame::Frame;
 use crate::links::link;
 use crate::render::html;
 use crate::security::visitor::Visitor;
-use crate::texts::{Time, number};
+use crate::texts::number;
+use crate::time::Time;
 
 /// Entries per page.
 const PAGE: usize = 100;
@@ -39,6 +40,8 @@ struct RowView {
     what: String,
     jobs: String,
     end: String,
+    /// It ended with an error, or was stopped.
+    failed: bool,
 }
 
 impl RowView {
@@ -55,6 +58,7 @@ impl RowView {
             action: row.action.replace('_', " "),
             queue: row.queue,
             what: row.what.as_ref().map(words).unwrap_or_default(),
+            failed: row.outcome.is_some(),
             jobs: row.jobs.map_or_else(|| "–".to_owned(), number),
             end,
         }

@@ -13,7 +13,8 @@ use crate::frame::Frame;
 use crate::links::link;
 use crate::render::html;
 use crate::security::visitor::Visitor;
-use crate::texts::{Time, number};
+use crate::texts::number;
+use crate::time::Time;
 
 /// Batches per page.
 const PAGE: usize = 50;
@@ -36,9 +37,11 @@ struct BatchView {
     created_at: Time,
     ended_at: Option<Time>,
     is_sealed: bool,
-    /// The number of finished jobs, and of all jobs.
-    ended: u64,
-    of: u64,
+    /// The number of finished jobs.
+    ended: String,
+    /// The done jobs and the finished jobs, in percent.
+    percent_done: u64,
+    percent_ended: u64,
     jobs: String,
     done: String,
     dead: String,
@@ -48,11 +51,14 @@ struct BatchView {
 
 impl BatchView {
     fn new(batch: BatchRow) -> BatchView {
+        let ended = batch.jobs - batch.unfinished();
+        let percent = |jobs: u64| (jobs * 100).checked_div(batch.jobs).unwrap_or_default();
         let id = batch.follow_up_id.map(|id| id.to_string());
         BatchView {
             id: batch.batch_id.to_string(),
-            ended: batch.jobs - batch.unfinished(),
-            of: batch.jobs,
+            ended: number(ended),
+            percent_done: percent(batch.done),
+            percent_ended: percent(ended),
             jobs: number(batch.jobs),
             done: number(batch.done),
             dead: number(batch.dead),

@@ -15,6 +15,8 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use crate::acting::job_action::JobAction;
 use crate::app::App;
+use crate::attention::now;
+use crate::error_view::ErrorView;
 use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::frame::Frame;
@@ -24,7 +26,9 @@ use crate::links::link;
 use crate::payload_view::{SHOWN_BYTES, View};
 use crate::render::html;
 use crate::security::visitor::Visitor;
-use crate::texts::{self, Time, age, exact, number};
+use crate::texts::{self, exact, number};
+use crate::time::{Time, length};
+use crate::timeline::Timeline;
 
 /// The most jobs of a graph that are read, and that are drawn one by one.
 const GRAPH: usize = 1_000;
@@ -41,6 +45,14 @@ struct Page<'a> {
     id: String,
     job: &'a JobRow,
     next: String,
+    /// Why it failed last, and a link to the dead jobs with the same line.
+    error: Option<ErrorView>,
+    like_it: Option<String>,
+    died_at: Option<Time>,
+    /// The whole error, if no attempt shows it.
+    whole_error: Option<&'a str>,
+    timeline: Option<Timeline>,
+    used: Vec<Used>,
     times: Vec<(&'static str, Time)>,
     /// The name, value and link of each field.
     fields: Vec<(&'static str, String, Option<String>)>,
@@ -84,7 +96,17 @@ struct AttemptView {
     run: String,
     /// CPU time and peak memory, as far as known.
     used: String,
+    line: ErrorView,
     error: String,
+    /// The newer attempt with the same error.
+    same_as: Option<String>,
+}
+
+/// What the last run used of something, and the part of it that is known, in percent.
+struct Used {
+    what: &'static str,
+    words: String,
+    percent: Option<u64>,
 }
 
 impl ProgressView {
@@ -92,30 +114,69 @@ impl ProgressView {
         ProgressView {
             percent: progress.fraction.map(|fraction| (fraction * 100.0) as u32),
             text: progress.text.clone().unwrap_or_default(),
-            noted: age(progress.noted),
+            noted: length(progress.noted),
             checkpoint: (progress.checkpoint_bytes > 0).then(|| texts::bytes(progress.checkpoint_bytes)),
         }
     }
 }
 
 impl AttemptView {
-    fn new(attempt: FailedAttempt, queue: &str) -> AttemptView {
-        let worker = match attempt.queue {
+    /// The attempts, the newest first.
+    fn all(attempts: &[FailedAttempt], queue: &str) -> Vec<AttemptView> {
+        let mut views: Vec<AttemptView> = Vec::new();
+        for (index, attempt) in attempts.iter().enumerate().rev() {
+            let newer = attempts.get(index + 1).filter(|newer| newer.error == attempt.error && newer.error.is_some());
+            let same_as = newer.map(|newer| match views.last().and_then(|view| view.same_as.clone()) {
+                Some(newest) => newest,
+                None => number(newer.attempt.into()),
+            });
+            views.push(AttemptView::new(attempt, queue, same_as));
+        }
+        views
+    }
+
+    fn new(attempt: &FailedAttempt, queue: &str, same_as: Option<String>) -> AttemptView {
+        let worker = match &attempt.queue {
             Some(other) if other != queue => format!("{} of queue {other}", attempt.worker),
-            _ => attempt.worker,
+            _ => attempt.worker.clone(),
         };
+        let used =
+            [attempt.usage.cpu.map(|cpu| format!("CPU {}", length(cpu))), attempt.usage.peak_memory.map(texts::bytes)];
+        let error = attempt.error.clone().unwrap_or_default();
         AttemptView {
             number: number(attempt.attempt.into()),
             failed_at: Time(attempt.failed_at),
             worker,
-            run: attempt.run.map_or_else(|| "its worker was lost".to_owned(), age),
-            used: {
-                let parts = [attempt.usage.cpu.map(age), attempt.usage.peak_memory.map(texts::bytes)];
-                let known: Vec<String> = parts.into_iter().flatten().collect();
-                if known.is_empty() { "–".to_owned() } else { known.join(", ") }
-            },
-            error: attempt.error.unwrap_or_default(),
+            run: attempt.run.map_or_else(|| "its worker was lost".to_owned(), length),
+            used: used.into_iter().flatten().collect::<Vec<_>>().join(" · "),
+            line: ErrorView::of(if error.is_empty() { "without an error" } else { &error }),
+            error,
+            same_as,
         }
+    }
+}
+
+impl Used {
+    /// Of the last run: that of the job, or of its newest failed attempt.
+    fn all(job: &JobRow, attempts: &[FailedAttempt]) -> Vec<Used> {
+        let newest = attempts.last();
+        let usage = newest.filter(|_| job.run.is_none()).map_or(&job.usage, |attempt| &attempt.usage);
+        let run = job.run.or_else(|| newest.and_then(|attempt| attempt.run));
+        let mut used = Vec::new();
+        if let Some(cpu) = usage.cpu {
+            let of = run.map_or_else(String::new, |run| format!(" of {}", length(run)));
+            let percent =
+                run.filter(|run| !run.is_zero()).map(|run| (cpu.as_secs_f64() / run.as_secs_f64() * 100.0) as u64);
+            used.push(Used {
+                what: "CPU",
+                words: format!("{}{of}", length(cpu)),
+                percent: percent.map(|part| part.min(100)),
+            });
+        }
+        if let Some(memory) = usage.peak_memory {
+            used.push(Used { what: "Memory, at most", words: texts::bytes(memory), percent: None });
+        }
+        used
     }
 }
 
@@ -198,7 +259,8 @@ fn kept_until(job: &JobRow, stats: Option<&QueueStats>) -> Option<SystemTime> {
     }
 }
 
-fn fields_of(job: &JobRow, queue: &str) -> Vec<(&'static str, String, Option<String>)> {
+/// `worker` is the name of the worker that holds the job or held it last.
+fn fields_of(job: &JobRow, queue: &str, worker: Option<String>) -> Vec<(&'static str, String, Option<String>)> {
     let jobs = |search: JobSearch| Some(search.link("jobs", &[]));
     let search = JobSearch::all(queue);
     let mut fields = vec![
@@ -210,10 +272,10 @@ fn fields_of(job: &JobRow, queue: &str) -> Vec<(&'static str, String, Option<Str
         fields.extend(value.map(|value| (name, value, link)));
     };
     add("Kind", job.kind.clone(), jobs(JobSearch { kind: job.kind.clone(), ..search.clone() }));
-    add("Run", job.run.map(age), None);
-    add("CPU time", job.usage.cpu.map(age), None);
+    add("Run", job.run.map(length), None);
+    add("CPU time", job.usage.cpu.map(length), None);
     add("Peak memory", job.usage.peak_memory.map(texts::bytes), None);
-    add("Time limit", job.time_limit.map(age), None);
+    add("Time limit", job.time_limit.map(length), None);
     add("Needs", job.needs.as_ref().map(ToString::to_string), None);
     add("Key", job.dedup_key.clone(), jobs(JobSearch { key: job.dedup_key.clone(), ..search.clone() }));
     add("Group", job.group_key.clone(), jobs(JobSearch { group: job.group_key.clone(), ..search.clone() }));
@@ -221,8 +283,8 @@ fn fields_of(job: &JobRow, queue: &str) -> Vec<(&'static str, String, Option<Str
     add("Batch", batch.clone(), batch.map(|batch| link("batches", [("batch", batch.as_str())])));
     let correlation_id = job.correlation_id.map(|id| id.to_string());
     add("Correlation id", correlation_id, jobs(JobSearch { correlation_id: job.correlation_id, ..search }));
-    let worker = job.worker_id.map(|worker| worker.to_string());
-    let of_worker = match &worker {
+    let id = job.worker_id.map(|worker| worker.to_string());
+    let of_worker = match &id {
         Some(id) if job.state == JobState::Claimed => link("worker", [("queue", queue), ("id", id)]),
         _ => "workers".to_owned(), // its row may be gone
     };
@@ -269,30 +331,49 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
     };
     let reading = app.readings.now().await;
     let stats = reading.queue(queue.name()).map(|line| &line.activity.stats);
+    // A worker that ended long ago is known by its id only.
+    let worker = job.worker_id.map(|id| {
+        let live = reading.workers.iter().find(|worker| worker.worker_id == id).map(|worker| &worker.name);
+        let of_attempt = attempts.iter().find(|attempt| attempt.worker_id == id).map(|attempt| &attempt.worker);
+        live.or(of_attempt).cloned().unwrap_or_else(|| id.to_string())
+    });
     let times = [
         ("Enqueued", Some(job.enqueued_at)),
-        (if job.state == JobState::Scheduled { "Due" } else { "Ready since" }, due_at(&job)),
+        (if job.state == JobState::Scheduled { "Due" } else { "Ready" }, due_at(&job)),
         ("Start by", job.start_by),
         ("Claimed", job.claimed_at),
         ("Ended", job.finished_at),
         ("Kept until", kept_until(&job, stats)),
     ];
     let headers = job.headers.iter().flatten();
+    let is_in_attempt = attempts.last().is_some_and(|attempt| attempt.error == job.error);
+    let error = job.error.as_deref().map(ErrorView::of);
+    let like_it = error.as_ref().filter(|_| job.state == JobState::Dead).map(|error| {
+        let text = error.search_text();
+        let search = JobSearch::of(queue.name(), JobState::Dead);
+        JobSearch { error: (!text.is_empty()).then_some(text), ..search }.link("jobs", &[])
+    });
     let frame = Frame::new(&app, visitor, "jobs", format!("Job {}", job.job_id)).await;
     Ok(html(&Page {
         id: job.job_id.to_string(),
         queue: queue.name(),
         next: next(&job, &edges, stats),
+        error,
+        like_it,
+        died_at: job.finished_at.filter(|_| job.state == JobState::Dead).map(Time),
+        whole_error: job.error.as_deref().filter(|_| !is_in_attempt),
+        timeline: Timeline::new(&job, &attempts, now()),
+        used: Used::all(&job, &attempts),
         graph,
         edges: [
             ("Waits for", edges.parents.iter().map(EdgeView::new).collect()),
             ("Jobs that wait for it", edges.children.iter().map(EdgeView::new).collect()),
         ],
         times: times.into_iter().filter_map(|(name, time)| Some((name, Time(time?)))).collect(),
-        fields: fields_of(&job, queue.name()),
+        fields: fields_of(&job, queue.name(), worker),
         headers: headers.map(|(name, value)| (name.clone(), value.to_string())).collect(),
         progress: progress.first().map(ProgressView::new),
-        attempts: attempts.into_iter().rev().map(|attempt| AttemptView::new(attempt, queue.name())).collect(),
+        attempts: AttemptView::all(&attempts, queue.name()),
         hides_payloads,
         payload: View::new(&job.payload, job.payload_text().as_deref(), job.payload_bytes),
         output: job

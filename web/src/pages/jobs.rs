@@ -8,24 +8,27 @@ use readpast::admin::{JobRow, JobState};
 
 use crate::acting::job_action::JobAction;
 use crate::app::App;
+use crate::error_view::ErrorView;
 use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::frame::Frame;
 use crate::job_search::{JobSearch, STATES, read_place, write_place};
 use crate::links::link;
+use crate::readings::Line;
 use crate::render::html;
 use crate::security::visitor::Visitor;
-use crate::texts::{self, Time, age, first_line, number};
+use crate::texts::{self, first_line, number};
+use crate::time::{Time, length};
 
 /// Jobs per page.
 const PAGE: usize = 50;
 
 /// Bytes read and characters shown of each payload.
 const BEGINNING_BYTES: usize = 240;
-const BEGINNING: usize = 80;
+const BEGINNING: usize = 110;
 
-/// Characters shown of an error.
-const ERROR: usize = 200;
+/// Reasons why jobs died above the list.
+const REASONS: usize = 5;
 
 #[derive(Template)]
 #[template(path = "jobs.html")]
@@ -35,6 +38,12 @@ struct Page<'a> {
     since: String,
     until: String,
     tabs: Vec<Tab>,
+    /// The heading: `Dead jobs`.
+    heading: String,
+    /// The conditions beyond the state, with links to the search without each.
+    conditions: Vec<(String, String)>,
+    /// Why jobs died lately, if it is known and not part of the search.
+    reasons: Vec<ReasonView>,
     /// The meaning of the state.
     meaning: Option<&'static str>,
     jobs: Vec<JobView>,
@@ -44,11 +53,26 @@ struct Page<'a> {
     /// Whether the page has fewer jobs than fit.
     is_short: bool,
     is_narrow: bool,
+    /// Whether its jobs have an error.
+    shows_errors: bool,
     actions: Vec<JobAction>,
+    /// `134`, or "that match".
+    all: String,
+}
+
+struct ReasonView {
+    count: String,
+    /// The part of all dead jobs, in percent.
+    percent: u64,
+    link: String,
+    error: ErrorView,
+    last_at: Time,
 }
 
 struct Tab {
     state: String,
+    /// Whether it is a state, not all of them.
+    is_state: bool,
     /// The count of the state in the queue, without the search.
     count: Option<String>,
     link: String,
@@ -65,8 +89,8 @@ struct JobView {
     time: Time,
     run: Option<String>,
     key: Option<String>,
-    /// The beginning of the error or, without one, of the payload.
-    error: Option<String>,
+    error: Option<ErrorView>,
+    /// The beginning of the payload.
     payload: String,
 }
 
@@ -91,11 +115,33 @@ impl JobView {
             kind: job.kind.clone(),
             attempt: number(job.attempt.into()),
             time: Time(time),
-            run: job.run.map(age),
+            run: job.run.map(length),
             key: job.dedup_key.clone().or_else(|| job.group_key.clone()),
-            error: job.error.as_deref().map(|error| first_line(error, ERROR)),
+            error: job.error.as_deref().map(ErrorView::of),
             payload,
         }
+    }
+}
+
+impl ReasonView {
+    fn all(line: &Line, search: &JobSearch) -> Vec<ReasonView> {
+        if search.state != Some(JobState::Dead) || search.has_conditions() {
+            return Vec::new();
+        }
+        let groups = line.recent.reasons.as_deref().map_or(&[][..], Vec::as_slice);
+        let read: u64 = groups.iter().map(|group| group.count).sum();
+        let mut views = Vec::new();
+        for group in groups.iter().filter(|group| !group.search_text().is_empty()).take(REASONS) {
+            let these = JobSearch { error: Some(group.search_text().to_owned()), ..search.clone() };
+            views.push(ReasonView {
+                count: number(group.count),
+                percent: group.count * 100 / read.max(1),
+                link: these.link("jobs", &[]),
+                error: ErrorView::of(&group.example_error),
+                last_at: Time(group.last_at),
+            });
+        }
+        views
     }
 }
 
@@ -103,7 +149,7 @@ impl JobView {
 fn time_column(state: Option<JobState>) -> &'static str {
     match state {
         None => "Due, claimed or ended",
-        Some(JobState::Ready) => "Ready since",
+        Some(JobState::Ready) => "Ready",
         Some(JobState::Scheduled) => "Due",
         Some(JobState::Waiting) => "Enqueued",
         Some(JobState::Claimed) => "Claimed",
@@ -133,25 +179,37 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
         let search_there = search.in_state(state);
         Tab {
             state: search_there.state_word(),
+            is_state: state.is_some(),
             count: line.and_then(|line| Some(line.counts.text(&line.activity.stats, state?))),
             link: search_there.link("jobs", &[]),
             is_this: state == search.state,
         }
     };
-    let tabs = STATES.iter().map(|(state, _)| Some(*state)).chain([None]).map(tab);
+    let tabs: Vec<Tab> = STATES.iter().map(|(state, _)| Some(*state)).chain([None]).map(tab).collect();
     let jobs = page.jobs.iter().map(|job| JobView::new(job, &search.queue, app.options.hide_payloads));
-    let frame = Frame::new(&app, visitor, "jobs", format!("{} jobs of {}", search.state_word(), search.queue)).await;
+    let mut heading = format!("{} jobs", search.state_word());
+    heading[..1].make_ascii_uppercase();
+    let frame = Frame::new(&app, visitor, "jobs", format!("{heading} of {}", search.queue)).await;
+    let all = match search.has_conditions() {
+        true => None,
+        false => tabs.iter().find(|tab| tab.is_this).and_then(|tab| tab.count.clone()),
+    };
     let time = |time: Option<_>| time.map(texts::utc).unwrap_or_default();
     Ok(html(&Page {
         since: time(search.since),
         until: time(search.until),
-        tabs: tabs.collect(),
+        tabs,
+        heading,
+        conditions: search.conditions(),
+        reasons: line.map_or_else(Vec::new, |line| ReasonView::all(line, &search)),
+        all: all.unwrap_or_else(|| "that match".to_owned()),
         meaning: STATES.iter().find(|(state, _)| Some(*state) == search.state).map(|(_, meaning)| *meaning),
         jobs: jobs.collect(),
         first: after.map(|_| search.link("jobs", &[])),
         next: page.next.as_ref().map(|place| search.link("jobs", &[("after", &write_place(place))])),
         is_short: page.jobs.len() < PAGE,
         is_narrow: search.is_narrow(),
+        shows_errors: page.jobs.iter().any(|job| job.error.is_some()),
         actions: if frame.may_act { JobAction::of(search.state, false) } else { Vec::new() },
         search: &search,
         frame,

@@ -1,26 +1,30 @@
-//! A queue: charts over an hour, a day or a week, kinds over a day at most, groups that share it, why jobs died, and
-//! settings.
+//! A queue: why jobs died, what limits it, charts over an hour, a day or a week, kinds over a day at most, groups that
+//! share it, workers and settings.
 
 use askama::Template;
 use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
-use readpast::admin::{FailureGroup, GroupRow, JobState, KindRow, QueueStats};
+use readpast::admin::{FailureGroup, GroupRow, JobState, KindRow, QueueStats, WorkerRow};
 
 use crate::app::App;
 use crate::chart::{self, Series, Span, Step};
 use crate::counts::MOST;
+use crate::error_view::ErrorView;
 use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::frame::Frame;
 use crate::job_search::{JobSearch, STATES};
 use crate::links::link;
+use crate::problem::Problem;
+use crate::readings::Line;
 use crate::render::html;
 use crate::security::visitor::Visitor;
-use crate::texts::{self, Time, age, number};
+use crate::texts::{self, number};
+use crate::time::{Time, length};
 
-/// Dead jobs whose errors are grouped.
-const FAILURES: usize = 5_000;
+/// Dead jobs whose errors are grouped: the page spends most of its time on them.
+const FAILURES: usize = 2_000;
 
 /// Scheduled jobs whose errors are grouped, those due first.
 const WAITING: usize = 1_000;
@@ -37,7 +41,12 @@ struct Page<'a> {
     frame: Frame,
     name: &'a str,
     paused: bool,
+    /// Its problems, apart from dead jobs, and the address of this page.
+    problems: Vec<Problem>,
+    here: String,
     depth: Vec<(JobState, String, String)>,
+    limit: Limit,
+    workers: Vec<WorkerView<'a>>,
     span: Span,
     spans: Vec<(&'static str, String)>,
     charts: Option<Charts>,
@@ -52,6 +61,20 @@ struct Page<'a> {
     /// The same of scheduled jobs: those that wait for another attempt, and those that a worker has postponed.
     waiting: Vec<FailureView>,
     settings: Vec<(&'static str, String)>,
+}
+
+/// What limits the queue, and what to do about it.
+struct Limit {
+    what: &'static str,
+    advice: &'static str,
+}
+
+struct WorkerView<'a> {
+    name: &'a str,
+    /// The busy part of its threads, in percent and in words.
+    busy: u64,
+    threads: String,
+    lease_left: String,
 }
 
 struct Charts {
@@ -93,9 +116,11 @@ struct GroupView {
 }
 
 struct FailureView {
-    pattern: String,
+    error: ErrorView,
     count: String,
     link: String,
+    /// Asks whether to requeue them.
+    requeue: String,
     first_at: Time,
     last_at: Time,
     example: String,
@@ -113,27 +138,22 @@ impl Charts {
         let count = |value: f64| number(value.round() as u64);
         let seconds = |value: f64| match value {
             0.0 => "0".to_owned(),
-            _ => age(std::time::Duration::from_secs_f64(value)),
+            _ => length(std::time::Duration::from_secs_f64(value)),
         };
-        let throughput = [
-            Series { class: "s-done", value: |sum| Some(sum.done as f64) },
-            Series { class: "s-failed", value: |sum| Some((sum.failed - sum.died.min(sum.failed)) as f64) },
-            Series { class: "s-died", value: |sum| Some(sum.died as f64) },
-        ];
         let depth = [
-            Series { class: "s-depth", value: |sum| Some(sum.depth as f64) },
-            Series { class: "s-died", value: |sum| Some(sum.dead as f64) },
+            Series { class: "dead", name: "dead", value: |sum| Some(sum.dead as f64) },
+            Series { class: "ready", name: "unfinished", value: |sum| Some(sum.depth as f64) },
         ];
         let wait = [
-            Series { class: "s-second", value: |sum| Some(sum.wait.percentile(0.95)?.as_secs_f64()) },
-            Series { class: "s-depth", value: |sum| Some(sum.wait.percentile(0.5)?.as_secs_f64()) },
+            Series { class: "claimed", name: "p95", value: |sum| Some(sum.wait.percentile(0.95)?.as_secs_f64()) },
+            Series { class: "claimed", name: "median", value: |sum| Some(sum.wait.percentile(0.5)?.as_secs_f64()) },
         ];
         let run = [
-            Series { class: "s-second", value: |sum| Some(sum.run.percentile(0.95)?.as_secs_f64()) },
-            Series { class: "s-depth", value: |sum| Some(sum.run.percentile(0.5)?.as_secs_f64()) },
+            Series { class: "claimed", name: "p95", value: |sum| Some(sum.run.percentile(0.95)?.as_secs_f64()) },
+            Series { class: "claimed", name: "median", value: |sum| Some(sum.run.percentile(0.5)?.as_secs_f64()) },
         ];
         Some(Charts {
-            throughput: chart::bars(steps, span, &throughput, count),
+            throughput: chart::bars(steps, span, &chart::ended(), count),
             depth: chart::lines(steps, span, &depth, count),
             wait: chart::lines(steps, span, &wait, seconds),
             run: chart::lines(steps, span, &run, seconds),
@@ -147,7 +167,7 @@ impl ChartRow {
         let sum = step.sum.as_ref()?;
         let half_and_most =
             |times: &readpast::admin::DurationHistogram| match (times.percentile(0.5), times.percentile(0.95)) {
-                (Some(half), Some(most)) => format!("{}, {}", age(half), age(most)),
+                (Some(half), Some(most)) => format!("{}, {}", length(half), length(most)),
                 _ => "–".to_owned(),
             };
         Some(ChartRow {
@@ -180,8 +200,8 @@ impl KindView {
                 ("Failed attempts", number(row.failed)),
                 ("Died", number(row.died)),
             ],
-            run: joined([row.run_mean, row.run_p95].map(|time| time.map(age))),
-            cpu: joined([row.cpu_p50, row.cpu_p95, row.cpu_max].map(|time| time.map(age))),
+            run: joined([row.run_mean, row.run_p95].map(|time| time.map(length))),
+            cpu: joined([row.cpu_p50, row.cpu_p95, row.cpu_max].map(|time| time.map(length))),
             peak_memory: joined(
                 [row.peak_memory_p50, row.peak_memory_p95, row.peak_memory_max].map(|size| size.map(texts::bytes)),
             ),
@@ -220,9 +240,18 @@ impl FailureView {
         let search = JobSearch { error: (!text.is_empty()).then_some(text), ..search };
         let example = group.example.to_string();
         let was_put_off = group.was_put_off_for_other_workers();
+        // The head of a traceback is the same for all exceptions.
+        let is_head = group.pattern.lines().next().is_some_and(|line| line.ends_with(':'));
+        let error = match &*group.pattern {
+            "" => ErrorView::of("without an error"),
+            _ if is_head => ErrorView::of(&group.example_error),
+            pattern => ErrorView::of(pattern),
+        };
         FailureView {
+            error,
             count: number(group.count),
             link: search.link("jobs", &[]),
+            requeue: search.link("confirm", &[("action", "requeue")]),
             first_at: Time(group.first_at),
             last_at: Time(group.last_at),
             example_link: link("job", [("queue", queue), ("id", &example)]),
@@ -230,7 +259,44 @@ impl FailureView {
             example_error: group.example_error,
             kinds: group.kinds.join(", "),
             was_put_off,
-            pattern: if group.pattern.is_empty() { "without an error".to_owned() } else { group.pattern },
+        }
+    }
+}
+
+impl Limit {
+    /// The most frequent limit of the queue's workers.
+    fn of(stats: &QueueStats, line: Option<&Line>) -> Limit {
+        let (what, advice) = match line.and_then(|line| line.activity.limits.first()).map(|(word, _)| word.as_str()) {
+            _ if stats.paused => ("The queue is paused.", "Workers claim none of its jobs until it is resumed."),
+            _ if stats.workers == 0 => ("No worker runs.", "Start one with readpast work."),
+            Some("idle") => ("Too few jobs.", "Nothing is wrong; there may be more workers than needed."),
+            Some("busy") => ("The threads.", "All of them are busy. More threads or another worker would help."),
+            Some("claim") => ("Claims.", "SQL Server answers them too slowly. See “stage saturated” in the runbook."),
+            Some("finish") => ("Finishing jobs.", "SQL Server is too slow. See “stage saturated” in the runbook."),
+            Some("queue_limit") => ("A limit of the queue.", "Raise its maximum of claimed jobs or its rate."),
+            Some("resources") => ("Resources.", "The ready jobs need more memory or tokens than are free."),
+            Some("memory") => ("Memory of the machine.", "Workers claim less until more of it is free."),
+            Some("quiet") => ("Quiet workers.", "They were asked to claim no more jobs."),
+            _ => ("Not known yet.", "Workers report their limit with each heartbeat."),
+        };
+        Limit { what, advice }
+    }
+}
+
+impl<'a> WorkerView<'a> {
+    fn new(worker: &'a WorkerRow) -> WorkerView<'a> {
+        let in_use = worker.resources_in_use();
+        let threads = in_use.iter().find(|one| one.name == "threads");
+        let (used, has) = threads.map_or((0, 0), |threads| (threads.used, threads.has));
+        let words = match has {
+            0 => texts::counted(worker.held, "job"),
+            _ => format!("{} of {}", number(used), number(has)),
+        };
+        WorkerView {
+            name: &worker.name,
+            busy: (used * 100).checked_div(has).unwrap_or_default().min(100),
+            threads: words,
+            lease_left: length(worker.lease_left),
         }
     }
 }
@@ -241,7 +307,7 @@ fn settings(stats: &QueueStats) -> Vec<(&'static str, String)> {
     vec![
         ("Claim order", texts::word(&stats.claim_order)),
         ("Done jobs", texts::word(&stats.completion)),
-        ("Delivery", texts::word(&stats.delivery)),
+        ("Delivery", texts::word(&stats.delivery).replace('_', " ")),
         ("Attempts", number(stats.max_attempts.into())),
         ("Done jobs kept", texts::keep(stats.keep_done)),
         ("Dead jobs kept", texts::keep(stats.keep_dead)),
@@ -268,6 +334,8 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
     let fields = Fields::of(&uri);
     let span = span(&fields)?;
     let queue = app.queue(fields.required("queue")?).await?;
+    // Starts a reading if none is recent. It goes on beside the calls of this page.
+    let _readings = app.readings.listen();
     // Read again, to include the latest action.
     let mut stats = queue.admin().stats(Some(MOST)).await?;
     let history = queue.admin().history(span.length()).await?;
@@ -278,12 +346,19 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
     let groups = if stats.fair { queue.admin().groups(None, GROUPS + 1).await? } else { Vec::new() };
     let counts = app.readings.complete(&mut stats);
     let name = queue.name();
+    let reading = app.readings.now().await;
+    let problems = reading.problems.iter().filter(|problem| problem.queue == name && problem.sign != "dead");
+    let workers = reading.workers.iter().filter(|worker| worker.queue == name && worker.is_live());
     let depth =
         STATES.map(|(state, _)| (state, counts.text(&stats, state), JobSearch::of(name, state).link("jobs", &[])));
     let spans = Span::ALL.map(|span| (span.word(), link("queue", [("queue", name), ("span", span.word())])));
     Ok(html(&Page {
         paused: stats.paused,
+        problems: problems.cloned().collect(),
+        here: link("queue", [("queue", name)]),
         depth: depth.into(),
+        limit: Limit::of(&stats, reading.queue(name)),
+        workers: workers.map(WorkerView::new).collect(),
         span,
         spans: spans.into(),
         charts: Charts::new(&chart::steps(&history, span), span),

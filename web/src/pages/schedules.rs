@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::frame::Frame;
 use crate::render::html;
 use crate::security::visitor::Visitor;
-use crate::texts::Time;
+use crate::time::Time;
 
 #[derive(Template)]
 #[template(path = "schedules.html")]

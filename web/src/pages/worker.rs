@@ -17,7 +17,8 @@ use crate::job_search::JobSearch;
 use crate::links::link;
 use crate::render::html;
 use crate::security::visitor::Visitor;
-use crate::texts::{Time, age, number, rate_or_dash};
+use crate::texts::{number, rate_or_dash};
+use crate::time::{Time, length as age};
 
 /// Ended workers have a page for as long as SQL Server keeps their rows.
 const ENDED: Duration = Duration::from_secs(86_400);

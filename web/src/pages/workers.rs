@@ -16,7 +16,8 @@ use crate::links::link;
 use crate::readings::{Part, Reading};
 use crate::render::html;
 use crate::security::visitor::Visitor;
-use crate::texts::{Time, age, number, rate_or_dash};
+use crate::texts::{counted, number, rate_or_dash};
+use crate::time::{Time, length};
 
 #[derive(Template)]
 #[template(path = "workers.html")]
@@ -30,6 +31,8 @@ struct Page {
 #[template(path = "workers_live.html")]
 struct Live<'a> {
     error: Option<String>,
+    /// How many work.
+    sum: String,
     workers: Vec<WorkerView<'a>>,
     /// Ended workers: they come last, and are shown on request.
     ended: usize,
@@ -68,7 +71,9 @@ impl<'a> Live<'a> {
         let mut workers: Vec<&WorkerRow> = reading.workers.iter().collect();
         workers.sort_by_key(|worker| (worker.lost_at.is_some(), !worker.is_live()));
         let ended = workers.iter().filter(|worker| worker.lost_at.is_some()).count();
-        Live { error: reading.trouble(), workers: workers.into_iter().map(WorkerView::new).collect(), ended }
+        let live = workers.iter().filter(|worker| worker.is_live()).count();
+        let sum = counted(live as u64, "worker");
+        Live { error: reading.trouble(), sum, workers: workers.into_iter().map(WorkerView::new).collect(), ended }
     }
 }
 
@@ -84,7 +89,7 @@ impl<'a> WorkerView<'a> {
             name: &worker.name,
             queue: &worker.queue,
             registered_at: Time(worker.registered_at),
-            lease_left: worker.is_live().then(|| age(worker.lease_left)),
+            lease_left: worker.is_live().then(|| length(worker.lease_left)),
             lost_at: worker.lost_at.map(Time),
             held: number(worker.held),
             held_link: held.link("jobs", &[]),

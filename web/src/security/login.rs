@@ -30,6 +30,7 @@ const SHOWN_NAME: usize = 64;
 #[derive(Template)]
 #[template(path = "login.html")]
 struct Login<'a> {
+    schema: &'a str,
     csrf: &'a str,
     /// Whether the form asks for a name and a password, instead of a token.
     has_users: bool,
@@ -52,7 +53,7 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Respons
 
 fn form(app: &App, csrf: &str, then: &str, error: Option<String>) -> Response {
     let has_users = matches!(app.options.access, Access::Users(_));
-    html(&Login { csrf, has_users, then, error })
+    html(&Login { schema: app.schema().schema(), csrf, has_users, then, error })
 }
 
 pub async fn log_in(State(app): State<App>, form: Form) -> Result<Response, Failure> {

@@ -16,8 +16,9 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use crate::app::App;
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 use crate::options::Access;
+use crate::root;
 use sessions::LoggedIn;
 use visitor::Visitor;
 
@@ -50,8 +51,10 @@ pub async fn guard(State(app): State<App>, mut request: Request, next: Next) -> 
     let old = if is_new { old_cookies(&app, request.headers()) } else { Vec::new() };
     let (session, known) = known.unwrap_or_else(|| app.sessions.visit());
     let visitor = visitor(&app, name, session.clone(), known);
-    request.extensions_mut().insert(visitor);
-    let mut response = next.run(request).await;
+    request.extensions_mut().insert(visitor.clone());
+    let (root, is_get) = (root::to_pages_from(&request), request.method() == Method::GET);
+    let response = next.run(request).await;
+    let mut response = failure::in_frame(response, &app, visitor, root, is_get);
     // Logging in starts another session.
     if is_new && !response.headers().contains_key(header::SET_COOKIE) {
         set_cookie(&app, response.headers_mut(), &session);

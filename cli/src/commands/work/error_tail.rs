@@ -1,8 +1,8 @@
 //! The end of a program's standard error, for the job's error.
 
 use readpast::Context;
+use readpast_web::telling_line::telling_line;
 
-use super::telling_line::telling_line;
 use crate::texts::first_line;
 
 /// The most UTF-16 units of a job's error: the width of its column.

@@ -18,7 +18,7 @@
 //! | `ending` | ends a run early |
 //! | `each_job`, `exit_outcomes` | a program for each job; outcomes of exit codes |
 //! | `kept`, `protocol`, `recycling` | programs that stay, their protocol, and when they are replaced |
-//! | `error_tail`, `telling_line` | the end of standard error, for the job's error; its line with the reason |
+//! | `error_tail` | the end of standard error, for the job's error, after the line with the reason |
 //! | `oom_kills` | counts kills by the OOM killer |
 //! | `service_manager` | notifies systemd |
 //! | `summary` | the totals at the end |
@@ -57,7 +57,6 @@ mod runner;
 mod service_manager;
 mod starting;
 mod summary;
-mod telling_line;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -6,10 +6,10 @@ use std::time::Duration;
 use readpast::crates::serde_json::{self, Map, Value};
 use readpast::crates::uuid::Uuid;
 use readpast::{BatchId, BoxError, Context, Fence, Job, JobError, JobId, Output};
+use readpast_web::telling_line::exception_line;
 use serde::{Deserialize, Serialize};
 
 use super::parents::{self, ParentEnd};
-use super::telling_line::exception_line;
 use crate::hex;
 use crate::json_object;
 
