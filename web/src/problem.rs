@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use readpast::admin::{JobState, WorkerRow};
+use readpast::admin::{Held, JobState, WorkerRow};
 
 use crate::error_view::ErrorView;
 use crate::job_search::JobSearch;
@@ -41,7 +41,7 @@ pub struct Problem {
 
 /// The problems of all queues, the worst first.
 pub fn all(queues: &[Line], workers: &[WorkerRow]) -> Vec<Problem> {
-    let mut problems = Vec::new();
+    let mut problems = Vec::from_iter(held(queues));
     for line in queues {
         died(line, &mut problems);
         not_claimed(line, &mut problems);
@@ -56,6 +56,29 @@ pub fn all(queues: &[Line], workers: &[WorkerRow]) -> Vec<Problem> {
 /// Whether the worker holds jobs although its lease has expired.
 pub fn has_lost_its_lease(worker: &WorkerRow) -> bool {
     worker.lost_at.is_none() && !worker.is_live() && worker.held > 0
+}
+
+/// What holds all queues, once.
+fn held(queues: &[Line]) -> Option<Problem> {
+    let stats = &queues.first()?.activity.stats;
+    let (text, detail) = match stats.held? {
+        Held::Copy => (
+            "held with all other queues, because this database was restored or copied",
+            "Its jobs may have run elsewhere since. Cancel those that must not run again, then run \
+             readpast confirm-copy.",
+        ),
+        _ => ("paused with all other queues", "Run readpast queue resume --all to resume them."),
+    };
+    Some(Problem {
+        is_grave: true,
+        sign: "paused",
+        queue: stats.queue.clone(),
+        text: text.to_owned(),
+        error: None,
+        detail: detail.to_owned(),
+        act: ("Open the queue".to_owned(), to_queue(&stats.queue)),
+        touched: u64::MAX, // before all others
+    })
 }
 
 fn to_queue(queue: &str) -> String {
@@ -161,7 +184,7 @@ fn warnings(line: &Line, problems: &mut Vec<Problem>) {
             touched,
         });
     };
-    if stats.paused && stats.claimable() > 0 {
+    if stats.paused && stats.held.is_none() && stats.claimable() > 0 {
         let oldest = stats.oldest_ready.map(|oldest| format!("The oldest has waited {}.", length(oldest)));
         let text = format!("paused, and {} ready", are(stats.claimable()));
         warn("paused", text, oldest.unwrap_or_default(), stats.claimable());

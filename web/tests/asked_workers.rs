@@ -45,7 +45,7 @@ async fn a_worker_s_page_shows_what_was_asked_of_it_and_whether_it_knows() {
     let page = browser.page(&address).await;
     assert_eq!(page.texts("h1"), ["Worker price-1"]);
     assert_eq!(page.texts("main form button"), ["Quiet", "Set", "Debug messages for 10 minutes", "Stop…"]);
-    assert_eq!(page.texts(".tag"), [""; 0]);
+    assert_eq!(page.texts(".st.paused.pill"), [""; 0]);
     assert_eq!(page.texts("tbody tr th, tbody tr td")[..2], [job.clone(), "price".to_owned()]);
     let of_job = browser.page(&format!("job?queue=work&id={job}")).await;
     assert!(of_job.values("main dd a", "href").contains(&address), "the job leads to its worker");
@@ -54,11 +54,11 @@ async fn a_worker_s_page_shows_what_was_asked_of_it_and_whether_it_knows() {
     let page = browser.page(&address).await;
     let said = "Worker price-1 was asked to claim no more jobs. Its next heartbeat delivers it.";
     assert_eq!(page.texts(".notice"), [said]);
-    assert_eq!(page.texts(".tag")[0], "quiet");
+    assert_eq!(page.texts(".st.paused.pill")[0], "quiet");
     assert_eq!(page.texts("main form button")[0], "Resume");
     until("it is delivered", async || row(&fixture).await.asked.is_delivered).await;
     let page = browser.page(&address).await;
-    assert_eq!(page.texts(".tag"), ["quiet"]);
+    assert_eq!(page.texts(".st.paused.pill"), ["quiet"]);
     assert!(page.text().contains("It claims no more jobs, and finishes those that it has."), "{}", page.text());
     ask(&mut browser, &id, &[("action", "resume_worker")]).await;
     assert_eq!(browser.page(&address).await.texts("main form button")[0], "Quiet");

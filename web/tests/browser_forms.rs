@@ -77,7 +77,7 @@ async fn a_schedule_and_settings_are_changed_without_a_script() {
 
         browser.open(&data.worker("worker")).await;
         browser.press("Quiet").await;
-        browser.sees(".tag", "quiet").await;
+        browser.sees(".st.paused.pill", "quiet").await;
     })
     .await;
     let mail = data.site.queue.named("mail").unwrap();

@@ -14,6 +14,7 @@ mod browser_pictures;
 mod browser_seeing;
 mod crowded;
 mod hostile_text;
+mod job_logs;
 mod links;
 mod live;
 mod log_in;

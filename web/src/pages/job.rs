@@ -10,7 +10,7 @@ use axum::http::{Uri, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use readpast::JobId;
-use readpast::admin::{Edge, FailedAttempt, JobEdges, JobProgress, JobRow, JobState, Keep, QueueStats};
+use readpast::admin::{Edge, FailedAttempt, JobEdges, JobLog, JobProgress, JobRow, JobState, Keep, QueueStats};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use crate::acting::job_action::JobAction;
@@ -36,6 +36,9 @@ const DRAWN_SINGLY: usize = 40;
 
 /// The most edges of each side on the page.
 const SHOWN_EDGES: usize = 100;
+
+/// The newest attempts whose logs are shown.
+const SHOWN_LOGS: usize = 3;
 
 #[derive(Template)]
 #[template(path = "job.html")]
@@ -63,6 +66,7 @@ struct Page<'a> {
     /// The jobs that it waits for, and those that wait for it, with their headings.
     edges: [(&'static str, Vec<EdgeView>); 2],
     attempts: Vec<AttemptView>,
+    logs: Vec<LogView>,
     hides_payloads: bool,
     payload: View,
     output: Option<View>,
@@ -87,6 +91,15 @@ struct EdgeView {
     state: Option<String>,
     waits: String,
     on_dead: String,
+}
+
+/// The end of an attempt's log.
+struct LogView {
+    attempt: u32,
+    is_running: bool,
+    noted_at: Time,
+    is_cut: bool,
+    text: String,
 }
 
 struct AttemptView {
@@ -116,6 +129,18 @@ impl ProgressView {
             text: progress.text.clone().unwrap_or_default(),
             noted: length(progress.noted),
             checkpoint: (progress.checkpoint_bytes > 0).then(|| texts::bytes(progress.checkpoint_bytes)),
+        }
+    }
+}
+
+impl LogView {
+    fn new(log: JobLog) -> LogView {
+        LogView {
+            attempt: log.attempt,
+            is_running: log.is_running,
+            noted_at: Time(log.noted_at),
+            is_cut: log.length > log.text.len() as u64,
+            text: log.text,
         }
     }
 }
@@ -322,6 +347,8 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
     let ids = [job.job_id];
     let attempts = queue.admin().attempts(job.job_id).await?;
     let progress = queue.admin().progress_of(&ids).await?;
+    // A program may print what it reads.
+    let logs = if hides_payloads { Vec::new() } else { queue.admin().logs(job.job_id, SHOWN_LOGS).await? };
     let edges = queue.admin().edges(job.job_id, SHOWN_EDGES).await?;
     let graph = if edges.parents.is_empty() && edges.children.is_empty() {
         None
@@ -374,6 +401,7 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
         headers: headers.map(|(name, value)| (name.clone(), value.to_string())).collect(),
         progress: progress.first().map(ProgressView::new),
         attempts: AttemptView::all(&attempts, queue.name()),
+        logs: logs.into_iter().map(LogView::new).collect(),
         hides_payloads,
         payload: View::new(&job.payload, job.payload_text().as_deref(), job.payload_bytes),
         output: job
