@@ -40,7 +40,8 @@ pub struct Line<'a> {
     pub kind: &'a str,
     pub job: i64,
     pub fence: i32,
-    pub worker: &'a str,
+    /// Of `w7`, 7; 0 for producers.
+    pub worker: u32,
     /// The job's number and the key of its group or batch.
     pub number: u64,
     pub key: &'a str,
@@ -57,7 +58,7 @@ impl Ledger {
     }
 
     /// Notes that a process was killed, or stopped for a while.
-    pub fn note_process(&self, event: &str, worker: &str) -> io::Result<()> {
+    pub fn note_process(&self, event: &str, worker: u32) -> io::Result<()> {
         self.note(Line { event, kind: "-", job: 0, fence: 0, worker, number: 0, key: "-" })
     }
 }
@@ -65,7 +66,8 @@ impl Ledger {
 fn line(text: &str) -> Option<Line<'_>> {
     let words: Vec<&str> = text.split(' ').collect();
     let [event, kind, job, fence, worker, number, key] = words[..] else { return None };
-    let (job, fence, number) = (job.parse().ok()?, fence.parse().ok()?, number.parse().ok()?);
+    let (job, fence, worker, number) =
+        (job.parse().ok()?, fence.parse().ok()?, worker.parse().ok()?, number.parse().ok()?);
     Some(Line { event, kind, job, fence, worker, number, key })
 }
 
@@ -79,13 +81,13 @@ enum Outcome {
 #[derive(Debug)]
 struct Run {
     fence: i32,
-    worker: String,
+    worker: u32,
     outcome: Outcome,
 }
 
 #[derive(Debug, Default)]
 struct Job {
-    kind: String,
+    kind: &'static str,
     is_enqueued: bool,
     runs: Vec<Run>,
 }
@@ -115,11 +117,11 @@ pub struct Story {
     jobs: HashMap<i64, Job>,
     batches: HashMap<String, Batch>,
     /// Workers that were killed or stopped: their runs may repeat.
-    disturbed: HashSet<String>,
+    disturbed: HashSet<u32>,
     /// The last job of each group that has started, and its number.
     last_of_group: HashMap<String, (u64, i64)>,
     /// The jobs of `limited` that run now, with their workers.
-    running: HashMap<i64, String>,
+    running: HashMap<i64, u32>,
     pub most_running: usize,
     pub ended: u64,
     /// Runs that were repeated under a higher fence.
@@ -135,8 +137,8 @@ pub struct Tables {
     pub jobs: HashMap<i64, (u8, i32)>,
     /// Job id and fence of each row that the sink wrote.
     pub results: Vec<(i64, i32)>,
-    /// The names of the workers that SQL Server called lost.
-    pub lost_workers: HashSet<String>,
+    /// The workers that SQL Server called lost.
+    pub lost_workers: HashSet<u32>,
 }
 
 /// What speaks against each promise.
@@ -179,17 +181,17 @@ impl Story {
             "end" => self.end(line, Outcome::Ended),
             "failed" => self.end(line, Outcome::Failed),
             "killed" | "paused" => {
-                self.disturbed.insert(line.worker.to_owned());
+                self.disturbed.insert(line.worker);
                 // Its leases end, and others may start jobs in the place of these.
-                self.running.retain(|_, worker| worker != line.worker);
+                self.running.retain(|_, worker| *worker != line.worker);
             }
             _ => {}
         }
     }
 
     fn job(&mut self, line: Line<'_>) -> &mut Job {
-        let new = || Job { kind: line.kind.to_owned(), ..Job::default() };
-        self.jobs.entry(line.job).or_insert_with(new)
+        let kind = QUEUES.into_iter().find(|kind| *kind == line.kind).unwrap_or(FOLLOW_UP);
+        self.jobs.entry(line.job).or_insert_with(|| Job { kind, ..Job::default() })
     }
 
     fn batch(&mut self, line: Line<'_>) -> &mut Batch {
@@ -200,7 +202,7 @@ impl Story {
         let runs = &mut self.job(line).runs;
         let (is_first, highest) = (runs.is_empty(), runs.iter().map(|run| run.fence).max().unwrap_or_default());
         let is_again = runs.iter().any(|run| run.fence == line.fence);
-        runs.push(Run { fence: line.fence, worker: line.worker.to_owned(), outcome: Outcome::Open });
+        runs.push(Run { fence: line.fence, worker: line.worker, outcome: Outcome::Open });
         if is_again {
             self.doubled.push(format!("job {} started twice under fence {}", line.job, line.fence));
         }
@@ -213,7 +215,7 @@ impl Story {
         }
         match line.kind {
             LIMITED => {
-                self.running.insert(line.job, line.worker.to_owned());
+                self.running.insert(line.job, line.worker);
                 self.most_running = self.most_running.max(self.running.len());
             }
             GROUPS if is_first => self.start_in_group(line),
@@ -240,7 +242,7 @@ impl Story {
         if let Some(run) = job.runs.iter_mut().find(|run| run.fence == line.fence && run.worker == line.worker) {
             run.outcome = outcome;
         }
-        if self.running.get(&line.job).is_some_and(|worker| worker == line.worker) {
+        if self.running.get(&line.job).is_some_and(|worker| *worker == line.worker) {
             self.running.remove(&line.job);
         }
         if outcome == Outcome::Ended && !had_ended {
@@ -324,7 +326,7 @@ impl Story {
 
 /// Each enqueued job has ended, and its row says the same.
 fn check_row(id: i64, job: &Job, row: Option<(u8, i32)>, findings: &mut Findings) {
-    let is_kept = job.kind == FOLLOW_UP || KEPT.contains(&job.kind.as_str());
+    let is_kept = job.kind == FOLLOW_UP || KEPT.contains(&job.kind);
     let problem = match row {
         Some((DONE, fence)) if is_kept && job.ended_under(fence) => return,
         Some((DONE, fence)) => format!("is done under fence {fence}, but that run never ended"),
@@ -342,13 +344,13 @@ mod tests {
 
     /// A job of `plain` that two workers ran, a group of two jobs, a batch of one with its follow-up, and a job of
     /// `limited` and of `sink`.
-    const GOOD: &str = "enqueued plain 1 0 - 1 -\nstart plain 1 1 w1 1 -\nend plain 1 1 w1 1 -\nkilled - 0 0 w1 0 -\n\
-        start plain 1 2 w2 1 -\nend plain 1 2 w2 1 -\n\
-        enqueued groups 2 0 - 2 a\nenqueued groups 3 0 - 3 a\nstart groups 2 1 w2 2 a\nend groups 2 1 w2 2 a\n\
-        start groups 3 1 w2 3 a\nend groups 3 1 w2 3 a\n\
-        enqueued batches 4 0 - 4 b\nsealed batches 9 1 - 0 b\nstart batches 4 1 w2 4 b\nend batches 4 1 w2 4 b\n\
-        start follow_up 5 1 w2 0 b\nend follow_up 5 1 w2 0 b\n\
-        enqueued sink 6 0 - 6 -\nstart sink 6 1 w2 6 -\nend sink 6 1 w2 6 -\n";
+    const GOOD: &str = "enqueued plain 1 0 0 1 -\nstart plain 1 1 1 1 -\nend plain 1 1 1 1 -\nkilled - 0 0 1 0 -\n\
+        start plain 1 2 2 1 -\nend plain 1 2 2 1 -\n\
+        enqueued groups 2 0 0 2 a\nenqueued groups 3 0 0 3 a\nstart groups 2 1 2 2 a\nend groups 2 1 2 2 a\n\
+        start groups 3 1 2 3 a\nend groups 3 1 2 3 a\n\
+        enqueued batches 4 0 0 4 b\nsealed batches 9 1 0 0 b\nstart batches 4 1 2 4 b\nend batches 4 1 2 4 b\n\
+        start follow_up 5 1 2 0 b\nend follow_up 5 1 2 0 b\n\
+        enqueued sink 6 0 0 6 -\nstart sink 6 1 2 6 -\nend sink 6 1 2 6 -\n";
 
     fn tables() -> Tables {
         let jobs = [2, 3, 4, 5].map(|id| (id, (DONE, 1))).into();
@@ -378,11 +380,11 @@ mod tests {
     fn a_lost_job_is_found() {
         let lost = |findings: Findings| findings.lost.concat();
         assert_eq!(
-            lost(spoilt("end groups 3 1 w2 3 a\n", "")),
+            lost(spoilt("end groups 3 1 2 3 a\n", "")),
             "job 3 of groups is done under fence 1, but that run never ended"
         );
         assert_eq!(
-            lost(spoilt("start sink 6 1 w2 6 -\nend sink 6 1 w2 6 -\n", "")),
+            lost(spoilt("start sink 6 1 2 6 -\nend sink 6 1 2 6 -\n", "")),
             "job 6 of sink is gone, but no run ended"
         );
         let mut without_row = tables();
@@ -395,42 +397,40 @@ mod tests {
 
     #[test]
     fn a_doubled_job_is_found() {
-        let found = spoilt("killed - 0 0 w1 0 -\n", "").doubled;
+        let found = spoilt("killed - 0 0 1 0 -\n", "").doubled;
         assert_eq!(found, ["job 1 ended under fence 1 and ran again, though its worker lived"]);
-        let found = spoilt("start plain 1 2 w2", "start plain 1 1 w2").doubled;
+        let found = spoilt("start plain 1 2 2", "start plain 1 1 2").doubled;
         assert_eq!(found, ["job 1 started twice under fence 1"]);
     }
 
     #[test]
     fn a_job_that_nobody_enqueued_is_found() {
-        assert_eq!(spoilt("enqueued sink 6 0 - 6 -\n", "").unknown.len(), 1);
+        assert_eq!(spoilt("enqueued sink 6 0 0 6 -\n", "").unknown.len(), 1);
     }
 
     #[test]
     fn a_group_out_of_order_is_found() {
-        let found = spoilt(
-            "end groups 2 1 w2 2 a\nstart groups 3 1 w2 3 a\n",
-            "start groups 3 1 w2 3 a\nend groups 2 1 w2 2 a\n",
-        );
+        let found =
+            spoilt("end groups 2 1 2 2 a\nstart groups 3 1 2 3 a\n", "start groups 3 1 2 3 a\nend groups 2 1 2 2 a\n");
         assert_eq!(found.out_of_order, ["job 3 of group a started before job 2 ended"]);
     }
 
     #[test]
     fn more_running_jobs_than_the_limit_are_found_unless_their_worker_was_killed() {
         let starts =
-            |worker: &str| (11..15).map(|id| format!("start limited {id} 1 {worker} {id} -\n")).collect::<String>();
-        assert_eq!(findings(&starts("w1"), &Tables::default()).over_limit, ["4 jobs ran at once"]);
-        let killed = starts("w1").replace("start limited 14", "killed - 0 0 w1 0 -\nstart limited 14");
+            |worker: u32| (11..15).map(|id| format!("start limited {id} 1 {worker} {id} -\n")).collect::<String>();
+        assert_eq!(findings(&starts(1), &Tables::default()).over_limit, ["4 jobs ran at once"]);
+        let killed = starts(1).replace("start limited 14", "killed - 0 0 1 0 -\nstart limited 14");
         assert_eq!(findings(&killed, &Tables::default()).over_limit, [""; 0]);
     }
 
     #[test]
     fn a_follow_up_that_is_missing_early_or_doubled_is_found() {
-        let follow_up = "start follow_up 5 1 w2 0 b\nend follow_up 5 1 w2 0 b\n";
+        let follow_up = "start follow_up 5 1 2 0 b\nend follow_up 5 1 2 0 b\n";
         assert_eq!(spoilt(follow_up, "").follow_ups, ["batch b: 0 follow-ups ran"]);
         let twice = format!("{follow_up}{}", follow_up.replace(" 5 ", " 8 "));
         assert_eq!(spoilt(follow_up, &twice).follow_ups, ["batch b: 2 follow-ups ran"]);
-        let found = spoilt("end batches 4 1 w2 4 b\nstart follow_up 5 1 w2 0 b\n", "start follow_up 5 1 w2 0 b\n");
+        let found = spoilt("end batches 4 1 2 4 b\nstart follow_up 5 1 2 0 b\n", "start follow_up 5 1 2 0 b\n");
         assert_eq!(found.follow_ups, ["batch b: the follow-up started after 0 of 1"]);
     }
 

@@ -57,9 +57,9 @@ const FINISH_HELD: &str = "DECLARE @jobs [$(schema)].[finish_list];
     SELECT job_id, fence, 0 FROM [$(schema)].[jobs] WHERE worker_id = 'WORKER' AND state = 2;
     EXEC [$(schema)].[finish] @queue = N'plans', @worker_id = 'WORKER', @jobs = @jobs";
 
-/// Enqueues COUNT jobs of 100 bytes, up to a thousand per call. Of ten, one is due in an hour.
+/// Enqueues MANY jobs of 100 bytes, up to a thousand per call. Of ten, one is due in an hour.
 const FILL: &str = "SET NOCOUNT ON;
-    DECLARE @jobs [$(schema)].[enqueue_list], @left int = COUNT;
+    DECLARE @jobs [$(schema)].[enqueue_list], @left int = MANY;
     INSERT @jobs (ordinal, payload, priority, delay_ms)
     SELECT n.i, CAST(REPLICATE('x', 100) AS varbinary(max)), n.i % 3, CASE WHEN n.i % 10 = 0 THEN 3600000 END
     FROM (SELECT a.i + 10 * b.i + 100 * c.i AS i
@@ -98,7 +98,7 @@ pub async fn check(server: &mut Server, report: &mut Report, rows: u64) -> Resul
     for size in sizes {
         while filled < size {
             let count = FILLED_AT_ONCE.min(size - filled);
-            server.run(&FILL.replace("COUNT", &count.to_string())).await?;
+            server.run(&FILL.replace("MANY", &count.to_string())).await?;
             filled += count;
             progress.set(filled, rows);
         }
@@ -173,7 +173,7 @@ fn judge_reads(report: &mut Report, figures: &[Figures], no_reads: Option<&str>)
 async fn prepare(server: &mut Server) -> Result<String, Error> {
     server.run("EXEC [$(schema)].[create_queue] @queue = N'plans'").await?;
     let [worker, lost] = [Uuid::new_v4(), Uuid::new_v4()].map(|id| id.to_string());
-    server.run(&FILL.replace("COUNT", "50")).await?;
+    server.run(&FILL.replace("MANY", "50")).await?;
     for id in [&worker, &lost] {
         let of = format!("@queue = N'plans', @worker_id = '{id}'");
         server.run(&format!("EXEC [$(schema)].[register_worker] {of}, @name = N'plans', @lease_ms = 86400000")).await?;

@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use crate::connection::{self, Common};
 use crate::exit::Exit;
 
-use super::ledger::{FOLLOW_UP, LIMITED, Ledger, Line, PLAIN, QUEUES, SINK};
+use super::ledger::{FOLLOW_UP, LIMITED, Ledger, Line, QUEUES};
 
 /// Short, so that a lost lease is noticed soon.
 pub const LEASE: Duration = Duration::from_secs(4);
@@ -29,7 +29,7 @@ pub struct ProveWorker {
     #[arg(long)]
     ledger: PathBuf,
     #[arg(long)]
-    name: String,
+    number: u32,
 }
 
 impl ProveWorker {
@@ -37,7 +37,7 @@ impl ProveWorker {
         let mut config = common.config()?;
         config.connection.connect_timeout = LEASE;
         config.connection.command_timeout = LEASE;
-        config.worker.name = self.name.clone();
+        config.worker.name = format!("w{}", self.number);
         config.worker.threads = 4;
         config.worker.lease = LEASE;
         config.worker.heartbeat_interval = Duration::from_millis(500);
@@ -56,8 +56,8 @@ impl ProveWorker {
         };
         let (mut stops, mut workers) = (Vec::new(), JoinSet::new());
         for name in QUEUES {
-            let (ledger, worker) = (ledger.clone(), self.name.clone());
-            let handlers = Handlers::any(move |job, context| work(&ledger, &worker, job, context));
+            let (ledger, worker) = (ledger.clone(), self.number);
+            let handlers = Handlers::any(move |job, context| work(&ledger, worker, job, context));
             let worker = Worker::builder(&queue.named(name)?, handlers).config(&config.worker).start().await?;
             stops.push(worker.stop_handle());
             workers.spawn(worker.run());
@@ -74,7 +74,7 @@ impl ProveWorker {
 }
 
 /// The handler. It notes its start before it does anything, and its end before its worker hears of it.
-fn work(ledger: &Ledger, worker: &str, job: &Job, _: &Context) -> Result<Output, BoxError> {
+fn work(ledger: &Ledger, worker: u32, job: &Job, _: &Context) -> Result<Output, BoxError> {
     let text = job.text()?;
     let (number, key) = text.split_once(' ').ok_or("the payload is no number and key")?;
     let number: u64 = number.parse()?;
@@ -86,10 +86,8 @@ fn work(ledger: &Ledger, worker: &str, job: &Job, _: &Context) -> Result<Output,
         LIMITED => std::thread::sleep(Duration::from_millis(20)),
         _ => std::thread::sleep(Duration::from_millis(number % 7)),
     }
-    // A retry keeps its place in a group.
-    if number % 20 == 7 && job.attempt() == 1 && kind != SINK && kind != FOLLOW_UP
-        || number % 50 == 1 && kind == PLAIN && job.attempt() <= 2
-    {
+    // A tenth of each queue's jobs; a follow-up has number 0.
+    if number / QUEUES.len() as u64 % 10 == 7 && job.attempt() == 1 {
         note("failed")?;
         return Err("as it was told".into());
     }
@@ -103,8 +101,8 @@ pub struct Fleet {
     ledger_path: PathBuf,
     url: String,
     arguments: Vec<String>,
-    members: Vec<(String, Child)>,
-    started: usize,
+    members: Vec<(u32, Child)>,
+    started: u32,
     /// Processes that ended although nobody asked.
     pub failed: Vec<String>,
 }
@@ -135,10 +133,9 @@ impl Fleet {
 
     pub fn add(&mut self) -> Result<()> {
         self.started += 1;
-        let name = format!("w{}", self.started);
         let log = File::options().append(true).create(true).open(self.ledger_path.with_extension("log"))?;
         let child = Command::new(std::env::current_exe()?)
-            .args(["prove-worker", "--name", &name, "--ledger"])
+            .args(["prove-worker", "--number", &self.started.to_string(), "--ledger"])
             .arg(&self.ledger_path)
             .args(&self.arguments)
             // Not as an argument: other users of this machine can see those.
@@ -148,7 +145,7 @@ impl Fleet {
             .stderr(log)
             .spawn()
             .context("cannot start a worker process")?;
-        self.members.push((name, child));
+        self.members.push((self.started, child));
         Ok(())
     }
 
@@ -156,8 +153,8 @@ impl Fleet {
     pub fn replace_failed(&mut self) -> Result<()> {
         for place in (0..self.members.len()).rev() {
             if let Some(status) = self.members[place].1.try_wait()? {
-                let (name, _) = self.members.remove(place);
-                self.failed.push(format!("{name}: {status}"));
+                let (number, _) = self.members.remove(place);
+                self.failed.push(format!("w{number}: {status}"));
                 self.add()?;
             }
         }
@@ -166,36 +163,36 @@ impl Fleet {
 
     /// Kills the oldest member and starts another.
     pub fn kill_one(&mut self) -> Result<()> {
-        let (name, mut child) = self.members.remove(0);
+        let (number, mut child) = self.members.remove(0);
         child.kill()?;
         child.wait()?;
-        self.ledger.note_process("killed", &name)?;
+        self.ledger.note_process("killed", number)?;
         self.add()
     }
 
     /// Stops the oldest member for a time, if this system can.
     pub async fn pause_one(&mut self, time: Duration) -> Result<()> {
-        let (name, child) = &self.members[0];
+        let (number, child) = &self.members[0];
         signal(child, true)?;
-        self.ledger.note_process("paused", name)?;
+        self.ledger.note_process("paused", *number)?;
         tokio::time::sleep(time).await;
         signal(child, false)
     }
 
     /// Asks the oldest member to stop, and starts another at once. Returns the one that stops.
     pub fn stop_one(&mut self) -> Result<Stopping> {
-        let (name, mut child) = self.members.remove(0);
+        let (number, mut child) = self.members.remove(0);
         drop(child.stdin.take());
         self.add()?;
-        Ok(Stopping(name, child))
+        Ok(Stopping(number, child))
     }
 
     /// Asks all members to stop, and waits for them.
     pub async fn stop(&mut self) -> Result<()> {
         let mut stopping = Vec::new();
-        for (name, mut child) in self.members.drain(..) {
+        for (number, mut child) in self.members.drain(..) {
             drop(child.stdin.take());
-            stopping.push(Stopping(name, child));
+            stopping.push(Stopping(number, child));
         }
         for each in stopping {
             each.ended(&mut self.failed).await?;
@@ -213,7 +210,7 @@ impl Drop for Fleet {
 }
 
 /// A process that was asked to stop. Dropping it kills it.
-pub struct Stopping(String, Child);
+pub struct Stopping(u32, Child);
 
 impl Stopping {
     /// Waits for its end, and notes a failure.
@@ -222,8 +219,8 @@ impl Stopping {
         loop {
             match self.1.try_wait()? {
                 Some(status) if status.success() => return Ok(()),
-                Some(status) => failed.push(format!("{}: {status}", self.0)),
-                None if begin.elapsed() > PATIENCE => failed.push(format!("{}: did not stop", self.0)),
+                Some(status) => failed.push(format!("w{}: {status}", self.0)),
+                None if begin.elapsed() > PATIENCE => failed.push(format!("w{}: did not stop", self.0)),
                 None => {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                     continue;
