@@ -15,7 +15,9 @@
 
 mod ledger;
 mod locks;
+mod monitor;
 mod plans;
+mod producer;
 mod proxy;
 mod report;
 mod server;
@@ -56,6 +58,7 @@ pub use worker_process::ProveWorker;
 #[derive(Debug, Args)]
 pub struct Prove {
     /// ADO.NET connection string; other users of this machine can see it, so prefer READPAST_URL
+    #[arg(value_name = "URL")]
     connection: Option<String>,
     /// Length of the soak in hours [default: 0.5]
     #[arg(long, value_name = "NUMBER", value_parser = positive, conflicts_with = "minutes")]
@@ -64,7 +67,8 @@ pub struct Prove {
     #[arg(long, value_name = "NUMBER", value_parser = positive)]
     minutes: Option<f64>,
     /// Rows of the largest table, 1000 to 10000000
-    #[arg(long, default_value_t = 1_000_000, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1_000..=10_000_000))]
+    #[arg(long, default_value_t = 1_000_000, value_name = "NUMBER")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1_000..=10_000_000))]
     rows: u64,
     /// Try all steps in a minute: 5,000 rows, and a soak of half a minute unless set
     #[arg(long, conflicts_with = "rows")]

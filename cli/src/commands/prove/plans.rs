@@ -82,8 +82,8 @@ const LOG: &str = "SELECT d.database_transaction_log_record_count, d.database_tr
     INNER JOIN sys.dm_tran_current_transaction AS c ON c.transaction_id = d.transaction_id
     WHERE d.database_id = DB_ID()";
 
-/// A call on the largest table may read this many times what it reads on 1,000 rows, and `MORE_READS` more: an index of a
-/// million rows has one or two levels more, of which each of 100 jobs may read one.
+/// A call on the largest table may read this many times what it reads on 1,000 rows, and `MORE_READS` more: an index of
+/// a million rows has one or two levels more, of which each of 100 jobs may read one.
 const READS_GROW: i64 = 2;
 const MORE_READS: i64 = 200;
 
@@ -144,7 +144,7 @@ pub async fn check(server: &mut Server, report: &mut Report, rows: u64) -> Resul
         cells
     };
     let columns =
-        ["procedure", "reads at 0", "reads at 1,000", "reads at the most", "ms at 0", "ms at 1,000", "ms at the most"];
+        ["procedure", "reads at 0", "reads at 1,000", "reads, largest", "ms at 0", "ms at 1,000", "ms, largest"];
     let table = (0..CALLS.len()).map(cells).collect();
     let expected = "5 to 20 logical reads per job; one call has up to 100 jobs, and grows little with the table";
     report.section("Logical reads and time of one call, by rows of the table", expected, &columns, table);
@@ -163,7 +163,7 @@ fn judge_reads(report: &mut Report, figures: &[Figures], no_reads: Option<&str>)
         if let (Some(small), Some(large)) = (figures[1][at].0, figures[2][at].0)
             && large > small * READS_GROW + MORE_READS
         {
-            findings.push(format!("{name}: {small} reads at 1,000 rows, {large} at the most"));
+            findings.push(format!("{name}: {small} reads at 1,000 rows, {large} at the largest size"));
         }
     }
     report.promise(promise, &findings, format!("at most {READS_GROW} times as many and {MORE_READS}"));

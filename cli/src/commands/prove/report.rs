@@ -54,7 +54,7 @@ impl Report {
     pub fn hide(&mut self, secret: &str) {
         // A password that is the name of this program would take that out of every line.
         if !secret.is_empty() && !secret.eq_ignore_ascii_case("readpast") {
-            self.secrets.push(secret.to_lowercase());
+            self.secrets.push(secret.to_ascii_lowercase());
         }
         // Longest first: a name may be a part of another.
         self.secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
@@ -180,7 +180,7 @@ fn without(text: &str, secrets: &[String]) -> String {
         let lower = text.to_ascii_lowercase();
         let mut clean = String::with_capacity(text.len());
         let mut from = 0;
-        for (at, found) in lower.match_indices(&secret.to_ascii_lowercase()) {
+        for (at, found) in lower.match_indices(secret) {
             let end = at + found.len();
             let is_part = |next: Option<char>| next.is_some_and(|next| next.is_alphanumeric() || next == '_');
             if at < from || is_part(lower[..at].chars().next_back()) || is_part(lower[end..].chars().next()) {
