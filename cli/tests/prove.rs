@@ -66,6 +66,14 @@ async fn all_promises_hold_and_the_report_names_nobody() {
     assert_eq!(schemas(&fixture).await, 0);
 }
 
+/// The worker processes whose ledger is in a folder.
+#[cfg(target_os = "linux")]
+fn workers(folder: &Path) -> usize {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let commands = processes.filter_map(|process| std::fs::read_to_string(process.path().join("cmdline")).ok());
+    commands.filter(|command| command.contains("prove-worker") && command.contains(folder.to_str().unwrap())).count()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn ctrl_c_removes_the_schema_in_each_step() {
     let fixture = Fixture::new("prove_ended").await;
@@ -74,7 +82,9 @@ async fn ctrl_c_removes_the_schema_in_each_step() {
         let output = folder.to_str().unwrap();
         let rows = if step == "filling" { vec!["--rows", "10000000"] } else { vec!["--quick"] };
         let command = [&["prove", "--minutes", "10", "--output", output], &rows[..]].concat();
-        let prove = WorkerProcess::start(fixture.command(&command));
+        let mut prove = fixture.command(&command);
+        prove.env("TMPDIR", &folder);
+        let prove = WorkerProcess::start(prove);
         let queue = if step == "filling" { "plans" } else { "sink" };
         until(step, async || {
             let mut client = fixture.client().await;
@@ -89,11 +99,33 @@ async fn ctrl_c_removes_the_schema_in_each_step() {
             found.is_ok_and(|row| row.is_some())
         })
         .await;
+        #[cfg(target_os = "linux")]
+        if step == "soaking" {
+            until("workers", async || workers(&folder) > 0).await;
+        }
         prove.signal(Signal::INT);
         assert!(prove.end().failed(130).contains("there is no report"));
+        #[cfg(target_os = "linux")]
+        assert_eq!(workers(&folder), 0, "{step}");
         assert_eq!(schemas(&fixture).await, 0, "{step}");
         assert!(!folder.join("prove-report.md").exists());
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_schema_that_cannot_be_removed_is_named_with_how_to_remove_it() {
+    let fixture = Fixture::new("prove_left").await;
+    let proxy = crate::proxy::Proxy::start(&fixture.url).await;
+    let prove = WorkerProcess::start(fixture.command_as(proxy.url(), &["prove", "--rows", "10000000"]));
+    until("its schema", async || schemas(&fixture).await == 1).await;
+    proxy.stall();
+    // The first is waited for by a removal that nothing answers, and the next ends that.
+    while prove.process().runs() {
+        prove.signal(Signal::TERM);
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    let said = prove.end().failed(130);
+    assert!(said.contains("may still exist") && said.contains("readpast uninstall --schema prove_"), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,7 +3,7 @@
 //! ```text
 //! URL ─▶ may it install? ─▶ a schema of its own
 //!            │
-//!   plans, locks ─── T-SQL ──▶ SQL Server ◀── proxy ◀── worker_process (several, killed and paused)
+//!   plans, locks ─── T-SQL ──▶ SQL Server ◀── proxy ◀── fleet of worker processes
 //!            │                     ▲                          │
 //!          soak ─── producer ──────┘                          │
 //!            │          └──────────▶ ledger (a file) ◀────────┘
@@ -13,6 +13,7 @@
 //!   the schema is removed, whatever happened
 //! ```
 
+mod fleet;
 mod ledger;
 mod locks;
 mod monitor;

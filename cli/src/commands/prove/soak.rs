@@ -10,13 +10,14 @@ use readpast::{Config, Error, Queue};
 use serde_json::json;
 use tokio::time::sleep;
 
+use super::fleet::Fleet;
 use super::ledger::{KEPT, LIMIT, LIMITED, Ledger, QUEUES, SINK, Story, Tables};
 use super::monitor::Monitor;
 use super::producer::{GROUP_KEYS, Producer, TURN};
 use super::proxy::{Network, Proxy};
 use super::report::Report;
 use super::server::{Server, reason};
-use super::worker_process::{Fleet, LEASE};
+use super::worker_process::LEASE;
 use crate::connection::{self, Common};
 
 /// So many that no job dies of the kills, whichever it meets.
