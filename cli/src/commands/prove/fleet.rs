@@ -50,9 +50,19 @@ impl Fleet {
         &self.ledger_path
     }
 
+    fn log_path(&self) -> PathBuf {
+        self.ledger_path.with_extension("log")
+    }
+
+    /// The last line that a member wrote to standard error.
+    pub fn last_words(&self) -> String {
+        let text = std::fs::read_to_string(self.log_path()).unwrap_or_default();
+        text.lines().last().unwrap_or("nothing").to_owned()
+    }
+
     pub fn add(&mut self) -> Result<()> {
         self.started += 1;
-        let log = File::options().append(true).create(true).open(self.ledger_path.with_extension("log"))?;
+        let log = File::options().append(true).create(true).open(self.log_path())?;
         let child = Command::new(std::env::current_exe()?)
             .args(["prove-worker", "--number", &self.started.to_string(), "--ledger"])
             .arg(&self.ledger_path)

@@ -69,7 +69,7 @@ impl Producer {
             let job = NewJob::text(format!("{number} {}", key(*number))).kind(queue);
             match queue {
                 GROUPS => job.group_key(key(*number)),
-                PLAIN if number % 3 == 0 => job.delay(Duration::from_millis(300)),
+                PLAIN if number.is_multiple_of(3) => job.delay(Duration::from_millis(300)),
                 _ => job,
             }
         };

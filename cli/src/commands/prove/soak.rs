@@ -10,6 +10,9 @@ use readpast::{Config, Error, Queue};
 use serde_json::json;
 use tokio::time::sleep;
 
+use crate::connection::{self, Common};
+use crate::exit::say;
+
 use super::fleet::Fleet;
 use super::ledger::{KEPT, LIMIT, LIMITED, Ledger, QUEUES, SINK, Story, Tables};
 use super::monitor::Monitor;
@@ -18,7 +21,6 @@ use super::proxy::{Network, Proxy};
 use super::report::Report;
 use super::server::{Server, reason};
 use super::worker_process::LEASE;
-use crate::connection::{self, Common};
 
 /// So many that no job dies of the kills, whichever it meets.
 const PLENTY: u32 = 100_000;
@@ -91,6 +93,9 @@ impl Plan<'_> {
             format!("within {} s", DRAIN.as_secs()),
         );
         report.promise("no worker process ends by itself", &fleet.failed, format!("{} at a time", self.processes));
+        if !fleet.failed.is_empty() {
+            say(&format!("the worker processes said last: {}", fleet.last_words())); // may name the server
+        }
         server.report_waits(report, "Waits during the soak", &waits).await;
         monitor.note_lost_workers(server).await?;
         monitor.report(report);
@@ -274,6 +279,9 @@ async fn tables(server: &mut Server, first_id: i64, lost_workers: HashSet<u32>) 
 fn judge(report: &mut Report, story: &Story, tables: &Tables, in_doubt: u64, seconds: f64) {
     let findings = story.compare(tables, in_doubt);
     let enqueued = story.enqueued();
+    let idle: Vec<String> =
+        (story.ended == 0).then(|| "nothing ran, so the rest proves nothing".to_owned()).into_iter().collect();
+    report.promise("jobs are enqueued and run", &idle, format!("{enqueued} enqueued, {} ended", story.ended));
     report.promise("no job is lost", &findings.lost, format!("{} lost of {enqueued}", findings.lost.len()));
     let doubled = format!("{} doubled, {} repeated under a higher fence", findings.doubled.len(), story.repeated);
     report.promise("no job runs twice unnoticed", &findings.doubled, doubled);
