@@ -124,7 +124,9 @@ pub struct Story {
     running: HashMap<i64, u32>,
     pub most_running: usize,
     pub ended: u64,
-    /// Runs that were repeated under a higher fence.
+    /// Runs after a failed one.
+    pub retried: u64,
+    /// Runs after one whose worker was lost, under a higher fence.
     pub repeated: u64,
     out_of_order: Vec<String>,
     doubled: Vec<String>,
@@ -200,14 +202,17 @@ impl Story {
 
     fn start(&mut self, line: Line<'_>) {
         let runs = &mut self.job(line).runs;
-        let (is_first, highest) = (runs.is_empty(), runs.iter().map(|run| run.fence).max().unwrap_or_default());
+        let (is_first, last) = (runs.is_empty(), runs.iter().max_by_key(|run| run.fence));
+        let highest = last.map_or(0, |run| run.fence);
+        let has_failed = last.is_some_and(|run| run.outcome == Outcome::Failed);
         let is_again = runs.iter().any(|run| run.fence == line.fence);
         runs.push(Run { fence: line.fence, worker: line.worker, outcome: Outcome::Open });
         if is_again {
             self.doubled.push(format!("job {} started twice under fence {}", line.job, line.fence));
         }
         if !is_first && line.fence > highest {
-            self.repeated += 1;
+            self.retried += u64::from(has_failed);
+            self.repeated += u64::from(!has_failed);
         }
         // A process that was stopped between its claim and this line writes it late. SQL Server ignores that run.
         if line.fence < highest {

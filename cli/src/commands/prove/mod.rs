@@ -74,8 +74,8 @@ pub struct Prove {
     /// Try all steps in a minute: 5,000 rows, and a soak of half a minute unless set
     #[arg(long, conflicts_with = "rows")]
     quick: bool,
-    /// Jobs enqueued per second during the soak, 1 to 10000
-    #[arg(long, default_value_t = 50, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    /// Jobs enqueued per second during the soak, 1 to 200: it looks for mistakes, `bench` for speed
+    #[arg(long, default_value_t = 50, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=200))]
     rate: u64,
     /// Worker processes at a time, 2 to 50
     #[arg(long, default_value_t = 3, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(2..=50))]

@@ -283,7 +283,7 @@ fn judge(report: &mut Report, story: &Story, tables: &Tables, in_doubt: u64, sec
         (story.ended == 0).then(|| "nothing ran, so the rest proves nothing".to_owned()).into_iter().collect();
     report.promise("jobs are enqueued and run", &idle, format!("{enqueued} enqueued, {} ended", story.ended));
     report.promise("no job is lost", &findings.lost, format!("{} lost of {enqueued}", findings.lost.len()));
-    let doubled = format!("{} doubled, {} repeated under a higher fence", findings.doubled.len(), story.repeated);
+    let doubled = format!("{} doubled; {} ran again under a higher fence", findings.doubled.len(), story.repeated);
     report.promise("no job runs twice unnoticed", &findings.doubled, doubled);
     report.promise("no job runs that nobody enqueued", &findings.unknown, "by job id");
     report.promise("the jobs of a group run in order", &findings.out_of_order, format!("{GROUP_KEYS} groups"));
@@ -301,7 +301,13 @@ fn judge(report: &mut Report, story: &Story, tables: &Tables, in_doubt: u64, sec
         vec![json!("jobs per second"), json!(story.ended as f64 / seconds)],
         vec![json!("lost"), json!(findings.lost.len())],
         vec![json!("doubled"), json!(findings.doubled.len())],
-        vec![json!("repeated under a higher fence"), json!(story.repeated)],
+        vec![json!("retried after a failure"), json!(story.retried)],
+        vec![json!("run again under a higher fence, after a fault"), json!(story.repeated)],
     ];
-    report.section("The soak", "nothing lost, nothing doubled; repeats are fine", &["figure", "value"], rows);
+    report.section(
+        "The soak",
+        "nothing lost, nothing doubled; jobs may run again after a fault",
+        &["figure", "value"],
+        rows,
+    );
 }

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use crate::connection::{self, Common};
 use crate::exit::Exit;
 
-use super::ledger::{FOLLOW_UP, LIMITED, Ledger, Line, QUEUES};
+use super::ledger::{FOLLOW_UP, GROUPS, LIMITED, Ledger, Line, QUEUES};
 
 /// Short, so that a lost lease is noticed soon.
 pub const LEASE: Duration = Duration::from_secs(4);
@@ -36,7 +36,7 @@ impl ProveWorker {
         config.connection.connect_timeout = LEASE;
         config.connection.command_timeout = LEASE;
         config.worker.name = format!("w{}", self.number);
-        config.worker.threads = 4;
+        config.worker.threads = 8;
         config.worker.lease = LEASE;
         config.worker.heartbeat_interval = Duration::from_millis(500);
         config.worker.reap_interval = Duration::from_millis(500);
@@ -80,10 +80,13 @@ fn work(ledger: &Ledger, worker: u32, job: &Job, _: &Context) -> Result<Output, 
     let (id, fence) = (job.id().0, job.fence().0);
     let note = |event| ledger.note(Line { event, kind, job: id, fence, worker, number, key });
     note("start")?;
-    match kind {
-        LIMITED => std::thread::sleep(Duration::from_millis(20)),
-        _ => std::thread::sleep(Duration::from_millis(number % 7)),
-    }
+    // So long that a kill meets running jobs, but short of a lease by far.
+    let milliseconds = match kind {
+        LIMITED => 15,
+        GROUPS => number % 30,
+        _ => number % 300,
+    };
+    std::thread::sleep(Duration::from_millis(milliseconds));
     // A tenth of each queue's jobs; a follow-up has number 0.
     if number / QUEUES.len() as u64 % 10 == 7 && job.attempt() == 1 {
         note("failed")?;
