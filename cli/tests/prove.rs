@@ -133,6 +133,16 @@ async fn a_schema_that_cannot_be_removed_is_named_with_how_to_remove_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_directory_that_cannot_be_written_is_refused_before_anything_happens() {
+    let fixture = Fixture::new("prove_folder").await;
+    let file = temporary_folder("prove-folder").join("file");
+    std::fs::write(&file, "").unwrap();
+    let run = fixture.run(&["prove", "--quick", "--output", file.to_str().unwrap()]);
+    assert!(run.failed(1).contains("cannot create"));
+    assert_eq!(schemas(&fixture).await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_login_that_may_not_install_is_refused_before_anything_happens() {
     let fixture = Fixture::new("prove_denied").await;
     let url = fixture.login(Some("worker")).await;

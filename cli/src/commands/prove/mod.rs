@@ -106,6 +106,10 @@ impl Prove {
         config.connection.url = url.as_str().into();
         config.connection.schema = format!("prove_{}", &Uuid::new_v4().simple().to_string()[..12]);
         config.connection.command_timeout = COMMAND_TIMEOUT;
+        // Now, and not after hours.
+        let folder = self.output.display();
+        std::fs::create_dir_all(&self.output).with_context(|| format!("cannot create {folder}"))?;
+        tempfile::tempfile_in(&self.output).with_context(|| format!("cannot write to {folder}"))?;
         let queue = connection::schema(&config).await?;
         if !Server::new(&queue).await?.may_install().await? {
             return Err(failure(Exit::PermissionDenied, "prove installs a schema, so the login must be a db_owner"));

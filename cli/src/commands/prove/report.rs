@@ -135,9 +135,8 @@ impl Report {
         without(&text, &self.secrets)
     }
 
-    /// Writes both files; returns their paths.
+    /// Writes both files into a directory that exists; returns their paths.
     pub fn write(&self, folder: &Path) -> Result<[PathBuf; 2]> {
-        std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
         let json = without(&serde_json::to_string_pretty(self)?, &self.secrets);
         let files = [("prove-report.md", self.markdown()), ("prove-report.json", json + "\n")];
         let mut paths = Vec::new();

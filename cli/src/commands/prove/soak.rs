@@ -238,40 +238,37 @@ async fn drain(queue: &Queue, fleet: &mut Fleet) -> Result<Vec<(&'static str, u6
 }
 
 async fn tables(server: &mut Server, first_id: i64, lost_workers: HashSet<u32>) -> Result<Tables, Error> {
-    let mut tables = Tables { lost_workers, ..Tables::default() };
     let names: Vec<String> = QUEUES.iter().map(|name| format!("N'{name}'")).collect();
-    let of = format!("queue_id IN (SELECT queue_id FROM [$(schema)].[queues] WHERE name IN ({}))", names.join(", "));
-    let mut last = first_id;
+    let queues = format!("SELECT queue_id FROM [$(schema)].[queues] WHERE name IN ({})", names.join(", "));
+    let jobs = format!("job_id, CAST(state AS bigint), fence FROM [$(schema)].[jobs] WHERE queue_id IN ({queues}) AND");
+    let jobs = all_rows(server, &jobs, "job_id", first_id).await?;
+    let results = "result_id, job_id, fence FROM [$(schema)].[prove_results] WHERE";
+    let results = all_rows(server, results, "result_id", 0).await?;
+    Ok(Tables {
+        jobs: jobs.into_iter().map(|(job, state, fence)| (job, (state as u8, fence))).collect(),
+        results: results.into_iter().map(|(_, job, fence)| (job, fence)).collect(),
+        lost_workers,
+    })
+}
+
+/// All rows of `SELECT {columns} {key} > {after}`, page by page.
+async fn all_rows(
+    server: &mut Server,
+    columns: &str,
+    key: &str,
+    mut after: i64,
+) -> Result<Vec<(i64, i64, i32)>, Error> {
+    let mut all = Vec::new();
     loop {
-        let page = format!(
-            "SELECT TOP ({PAGE}) job_id, CAST(state AS int), fence FROM [$(schema)].[jobs]
-             WHERE job_id > {last} AND {of} ORDER BY job_id"
-        );
+        let page = format!("SELECT TOP ({PAGE}) {columns} {key} > {after} ORDER BY {key}");
         let rows = server.rows(&page).await?;
         let is_last = rows.len() < PAGE;
         for mut row in rows {
-            last = row.required("job_id")?;
-            let (state, fence): (i32, i32) = (row.required("state")?, row.required("fence")?);
-            tables.jobs.insert(last, (state as u8, fence));
+            after = row.required("key")?;
+            all.push((after, row.required("value")?, row.required("fence")?));
         }
         if is_last {
-            break;
-        }
-    }
-    let mut last = 0_i64;
-    loop {
-        let page = format!(
-            "SELECT TOP ({PAGE}) result_id, job_id, fence FROM [$(schema)].[prove_results]
-             WHERE result_id > {last} ORDER BY result_id"
-        );
-        let rows = server.rows(&page).await?;
-        let is_last = rows.len() < PAGE;
-        for mut row in rows {
-            last = row.required("result_id")?;
-            tables.results.push((row.required("job_id")?, row.required("fence")?));
-        }
-        if is_last {
-            return Ok(tables);
+            return Ok(all);
         }
     }
 }
