@@ -1,5 +1,6 @@
 //! `prove`: checks the promises, writes its report, and leaves nothing behind.
 
+use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
 
@@ -130,6 +131,36 @@ async fn a_schema_that_cannot_be_removed_is_named_with_how_to_remove_it() {
     }
     let said = prove.end().failed(130);
     assert!(said.contains("may still exist") && said.contains("readpast uninstall --schema prove_"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_in_the_ledger_that_has_no_row_breaks_promises() {
+    let fixture = Fixture::new("prove_planted").await;
+    let folder = temporary_folder("prove-planted");
+    let arguments = ["prove", "--quick", "--minutes", "0.05", "--output", folder.to_str().unwrap()];
+    let mut prove = fixture.command(&arguments);
+    prove.env("TMPDIR", &folder);
+    let prove = WorkerProcess::start(prove);
+    let ledger = || {
+        let folders = std::fs::read_dir(&folder).unwrap().flatten();
+        folders.map(|entry| entry.path().join("ledger")).find(|path| path.exists())
+    };
+    until("the ledger", async || ledger().is_some()).await;
+    let mut file = std::fs::File::options().append(true).open(ledger().unwrap()).unwrap();
+    file.write_all(b"start groups 999999999 1 1 5 g1\nend groups 999999999 1 1 5 g1\n").unwrap();
+    let run = prove.end();
+    assert_eq!(run.code, 1, "{run:?}");
+    assert!(run.stdout.starts_with("Broken: "), "{run:?}");
+    let report = report(&folder);
+    let promises = report["promises"].as_array().unwrap();
+    for (promise, detail) in [
+        ("no job is lost", "job 999999999 of groups ended, but has no row"),
+        ("no job runs that nobody enqueued", "job 999999999 of groups ran, but no call enqueued it"),
+    ] {
+        let promise = promises.iter().find(|each| each["promise"] == promise).unwrap();
+        assert_eq!(promise["verdict"], "broken");
+        assert!(promise["detail"].as_str().unwrap().contains(detail), "{promise}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
