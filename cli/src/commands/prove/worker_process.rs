@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use clap::Args;
-use readpast::{BoxError, Context, Handlers, Job, Output, Worker};
+use readpast::{BoxError, Context, Error, Handlers, Job, Output, Worker};
 use tokio::task::JoinSet;
 
 use crate::connection::{self, Common};
@@ -43,20 +43,16 @@ impl ProveWorker {
         config.worker.retry.base = Duration::from_millis(100);
         config.worker.retry.max = Duration::from_millis(100);
         let ledger = Arc::new(Ledger::open(&self.ledger)?);
-        let begin = Instant::now();
-        // SQL Server may be out of reach on purpose.
-        let queue = loop {
-            match connection::schema(&config).await {
-                Ok(queue) => break queue,
-                Err(error) if begin.elapsed() > PATIENCE => return Err(error.into()),
-                Err(_) => tokio::time::sleep(Duration::from_millis(200)).await,
-            }
-        };
+        let queue = in_time(async || connection::schema(&config).await).await?;
         let (mut stops, mut workers) = (Vec::new(), JoinSet::new());
         for name in QUEUES {
-            let (ledger, worker) = (ledger.clone(), self.number);
-            let handlers = Handlers::any(move |job, context| work(&ledger, worker, job, context));
-            let worker = Worker::builder(&queue.named(name)?, handlers).config(&config.worker).start().await?;
+            let queue = queue.named(name)?;
+            let start = async || {
+                let (ledger, worker) = (ledger.clone(), self.number);
+                let handlers = Handlers::any(move |job, context| work(&ledger, worker, job, context));
+                Worker::builder(&queue, handlers).config(&config.worker).start().await
+            };
+            let worker = in_time(start).await?;
             stops.push(worker.stop_handle());
             workers.spawn(worker.run());
         }
@@ -68,6 +64,17 @@ impl ProveWorker {
             ended??;
         }
         Ok(Exit::Ok)
+    }
+}
+
+/// Tries again while it fails: SQL Server may be out of reach on purpose.
+async fn in_time<T>(start: impl AsyncFn() -> Result<T, Error>) -> Result<T, Error> {
+    let begin = Instant::now();
+    loop {
+        match start().await {
+            Err(_) if begin.elapsed() < PATIENCE => tokio::time::sleep(Duration::from_millis(200)).await,
+            result => return result,
+        }
     }
 }
 
