@@ -239,8 +239,7 @@ fn the_annotated_file_has_every_setting_with_its_default() {
 fn every_key_sets_a_field_of_its_own() {
     let mut seen = vec![Config::default()];
     for setting in settings::<Config>() {
-        let value =
-            ["next", "all", "12321", "true"].into_iter().find_map(|text| setting.read(text)).expect("one is right");
+        let value = ["next", "all", "12321", "true"].into_iter().find_map(|text| setting.read(text)).expect("one is right");
         let config = super::settings_table::with(&Config::default(), [(setting.key, value)].into());
         assert!(!seen.contains(&config), "{}", setting.key);
         seen.push(config);
