@@ -15,6 +15,8 @@ mod hostile_text;
 mod job_logs;
 mod jobs;
 mod json;
+#[cfg(unix)]
+mod prove;
 mod queues;
 mod readme;
 mod roles;

@@ -15,6 +15,7 @@ mod health;
 mod job;
 mod job_log;
 mod jobs;
+mod prove;
 mod queue;
 mod queues;
 mod schedules;
@@ -70,6 +71,9 @@ pub enum Command {
     Verify(schema::Verify),
     Uninstall(schema::Uninstall),
     Bench(bench::Bench),
+    Prove(prove::Prove),
+    #[command(hide = true)]
+    ProveWorker(prove::ProveWorker),
     Completions(shell::Completions),
     Man(shell::Man),
     Work(work::Work),
@@ -119,6 +123,8 @@ pub async fn run(command: Command, common: &Common, whole: fn() -> clap::Command
         Command::Verify(command) => command.run(common, output).await,
         Command::Uninstall(command) => command.run(common, output).await,
         Command::Bench(command) => command.run(common, output).await,
+        Command::Prove(command) => command.run(common, output).await,
+        Command::ProveWorker(command) => command.run(common).await,
         Command::Completions(command) => command.run(whole()),
         Command::Man(command) => command.run(whole()),
         Command::Work(command) => command.run(common, output).await,
