@@ -143,7 +143,7 @@ async fn the_list_of_workers_leads_to_each_and_says_what_was_asked() {
     let mut browser = fixture.open();
     ask(&mut browser, &id, &[("action", "quiet_worker")]).await;
     let mut live = browser.listen("events?part=workers").await;
-    let html = live.until(|html| html.contains("<span class=\"tag paused\">quiet</span>")).await;
+    let html = live.until(|html| html.contains("<span class=\"st paused pill\">quiet</span>")).await;
     assert!(html.contains(&format!("worker?queue=work&#38;id={id}")), "{html}");
     worker.shutdown().await.unwrap();
 }

@@ -26,7 +26,7 @@ async fn the_log_of_each_attempt_is_shown_as_text_and_hidden_with_the_payloads()
     let address = format!("job?queue=work&id={job}");
     let page = fixture.open().page(&address).await;
     assert_eq!(page.texts("[aria-labelledby=logs] b"), ["Attempt 2", "Attempt 1"]);
-    assert_eq!(page.texts("[aria-labelledby=logs] pre"), ["<b>attempt 2</b>", "<b>attempt 1</b>"]);
+    assert_eq!(page.texts("[aria-labelledby=logs] pre"), ["<b>attempt 2</b>\n", "<b>attempt 1</b>\n"]);
     let page = fixture.browser(Options::default().hide_payloads(true)).page(&address).await;
     assert_eq!(page.count("[aria-labelledby=logs]"), 0);
 }

@@ -46,12 +46,12 @@ async fn every_setting_is_changed_and_marked_and_set_back() {
     };
     for (name, default, other) in OTHERS {
         let page = browser.page("settings?queue=work").await;
-        assert_eq!((page.count(".typed .tag"), value(&page, name)), (0, default.to_owned()), "{name}");
+        assert_eq!((page.count(".typed .pill"), value(&page, name)), (0, default.to_owned()), "{name}");
         change(&mut browser, name, other).await;
         let page = browser.page("settings?queue=work").await;
         assert_eq!(value(&page, name), other);
-        assert_eq!(page.texts(&format!("label[for={name}] .tag")), [format!("default: {default}")]);
-        assert_eq!(page.count(".typed .tag"), 1, "no other setting is changed: {name}");
+        assert_eq!(page.texts(&format!("label[for={name}] .pill")), [format!("default: {default}")]);
+        assert_eq!(page.count(".typed .pill"), 1, "no other setting is changed: {name}");
         change(&mut browser, name, default).await;
     }
 }
@@ -77,7 +77,7 @@ async fn the_second_step_says_what_is_and_will_be_and_the_audit_has_what_was_cha
 
     let back = browser.press(&second, "set_queue", "back", &[]).await;
     assert_eq!(back.values("#max_running", "value"), [" 40 "]);
-    assert_eq!(back.texts("label[for=max_running] .tag"), ["now: none"]);
+    assert_eq!(back.texts("label[for=max_running] .pill"), ["now: none"]);
     let second = browser.press(&back, "set_queue", "check", &[]).await;
     let done = browser.press(&second, "set_queue", "do", &[]).await;
     let notice = browser.page(done.location()).await.texts(".notice").remove(0);
@@ -146,7 +146,7 @@ async fn what_another_has_changed_meanwhile_is_not_set_back_unseen() {
         let again = browser.press(&second, "set_queue", step, &[]).await;
         assert_eq!(again.status, StatusCode::BAD_REQUEST);
         assert!(again.texts("main .error")[0].starts_with("Somebody has changed these settings"), "{}", again.text());
-        assert_eq!(again.texts("label[for=max_running] .tag"), ["now: 9"]);
+        assert_eq!(again.texts("label[for=max_running] .pill"), ["now: 9"]);
         let checked = browser.press(&again, "set_queue", "check", &[("max_running", "9")]).await;
         assert_eq!(checked.count("[aria-label=Changes] tbody tr"), 1);
     }
