@@ -480,6 +480,9 @@ INTO @returned (job_id, [their_Id], [their_ProcessingStartedAt])
 WHERE j.state = 2 AND j.worker_id = @worker_id AND j.fence = r.fence AND j.fence = 1 AND j.cancelling IS NULL
     AND ISNULL(j.checkpointed, 0) = 0
 IF @@ROWCOUNT > 0
+    DELETE l
+    FROM @returned AS b
+    INNER LOOP JOIN [simple_queue].[logs] AS l WITH (ROWLOCK, FORCESEEK, INDEX (logs_pk)) ON l.job_id = b.job_id
     UPDATE t
     SET t.[ProcessingStartedAt] = b.[their_ProcessingStartedAt]
     FROM @returned AS b
