@@ -16,9 +16,9 @@ IF @@TRANCOUNT > 0
 EXEC [$(schema)].[check_home];
 WHILE 1 = 1
 BEGIN
-    SET @name = (SELECT TOP (1) name FROM [$(schema)].[queues] WITH (NOLOCK)
-                 WHERE (name > @name OR @name IS NULL) AND (@queue IS NULL OR name = @queue)
-                 ORDER BY name);
+    SET @name = (SELECT TOP (1) q.name FROM [$(schema)].[queues] AS q WITH (NOLOCK)
+                 WHERE (q.name > @name OR @name IS NULL) AND (@queue IS NULL OR q.name = @queue)
+                 ORDER BY q.name);
     IF @name IS NULL
         BREAK;
     SET @found = 1;

@@ -319,7 +319,7 @@ async fn a_fleet_is_replaced_one_by_one_while_jobs_flow() {
             }
         }
     });
-    for (name, worker) in fleet.drain(..).collect::<Vec<_>>() {
+    for (name, worker) in std::mem::take(&mut fleet) {
         ask(queue, name, Wish::Quiet).await;
         let held = async || {
             listed(queue).await.iter().find(|row| row.name == name).map(|row| (row.held, row.asked.is_delivered))
