@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, Subcommand, ValueEnum};
-use readpast::admin::{ClaimOrder, CompletionPolicy, Delivery, GroupRow, Held, Keep, QueueOptions, QueueStats, Rate};
+use readpast::admin::{
+    ClaimOrder, CompletionPolicy, Delivery, GroupRow, Held, Keep, NewAudit, QueueOptions, QueueStats, Rate,
+};
 use readpast::{Error, Queue};
 use serde_json::json;
 
@@ -251,7 +253,7 @@ impl QueueCommand {
             QueueCommand::Groups { name } => groups(&common.queue(&name).await?, output).await,
             QueueCommand::Pause { name: Some(name), why, .. } => {
                 let queue = common.queue(&name).await?;
-                let note = note("pause").what(json!({ "why": why }));
+                let note = because(note("pause"), why.as_deref());
                 noted(&queue, note, queue.admin().pause(), |()| None).await?;
                 output.one(&json!({"queue": name, "paused": true}), || format!("{name} is paused"))?;
                 Ok(Exit::Ok)
@@ -264,7 +266,7 @@ impl QueueCommand {
             }
             QueueCommand::Pause { name: None, why, .. } => {
                 let schema = common.schema().await?;
-                let note = note("pause_all").of_no_queue().what(json!({ "why": why }));
+                let note = because(note("pause_all").of_no_queue(), why.as_deref());
                 noted(&schema, note, schema.admin().pause_all(why.as_deref()), |()| None).await?;
                 output.one(&json!({"paused": true}), || "all queues are paused".to_owned())?;
                 Ok(Exit::Ok)
@@ -364,6 +366,13 @@ async fn change(queue: &Queue, action: &str, options: QueueOptions) -> Result<()
     let what = json!({ "settings": options });
     noted(queue, note(action).what(what), queue.admin().create(options), |_| None).await?;
     Ok(())
+}
+
+fn because(note: NewAudit, why: Option<&str>) -> NewAudit {
+    match why {
+        Some(why) => note.what(json!({ "why": why })),
+        None => note,
+    }
 }
 
 async fn show(queue: &Queue, output: Output) -> Result<Exit> {
