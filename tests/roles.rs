@@ -80,35 +80,16 @@ async fn denied(session: &mut Session, sql: &str) {
     assert_eq!(session.refusal(sql).await.0, PERMISSION_DENIED, "{sql}");
 }
 
+fn tables() -> Vec<String> {
+    let create = "CREATE TABLE [$(schema)].[";
+    let name = |rest: &str| rest.split(']').next().unwrap().to_string();
+    numbered().iter().flat_map(|(_, text)| text.split(create).skip(1).map(name)).collect()
+}
+
 /// No table, and none of the procedures that only others call.
 async fn touches_nothing_else(fixture: &Fixture, login: &Login) {
     let mut session = fixture.session_as(login).await;
-    let tables = [
-        "queues",
-        "jobs",
-        "archive",
-        "workers",
-        "samples",
-        "duties",
-        "marks",
-        "progress",
-        "attempts",
-        "cancellations",
-        "schedules",
-        "batches",
-        "batch_additions",
-        "batch_counts",
-        "groups",
-        "group_events",
-        "linked_queues",
-        "claim_places",
-        "claim_rates",
-        "audit",
-        "history",
-        "kind_history",
-        "schema_version",
-    ];
-    for table in tables {
+    for table in tables() {
         denied(&mut session, &format!("SELECT * FROM [$(schema)].[{table}]")).await;
     }
     denied(&mut session, "UPDATE [$(schema)].[jobs] SET priority = 0").await;
@@ -400,4 +381,25 @@ async fn a_worker_of_another_login_takes_nothing_over_by_its_name() {
     fixture.drop_login(&owner).await;
     fixture.drop_login(&other).await;
     fixture.remove().await;
+}
+
+/// A schema for each tenant keeps their jobs apart (docs/dba.md).
+#[tokio::test(flavor = "multi_thread")]
+async fn a_role_has_no_right_in_another_schema() {
+    let fixture = Fixture::new("tenant").await;
+    let other = Fixture::new("other_tenant").await;
+    for role in ROLES {
+        let login = fixture.create_login(Some(role)).await;
+        let mut session = other.session_as(&login).await;
+        for table in tables() {
+            denied(&mut session, &format!("SELECT * FROM [$(schema)].[{table}]")).await;
+        }
+        for (name, _) in documented().iter().filter(|(name, _)| !name.ends_with("_list")) {
+            denied(&mut session, &call_of(name)).await;
+        }
+        drop(session);
+        fixture.drop_login(&login).await;
+    }
+    fixture.remove().await;
+    other.remove().await;
 }

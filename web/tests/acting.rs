@@ -214,6 +214,27 @@ async fn every_action_stands_in_the_audit_with_who_what_and_how_many() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_job_s_page_says_who_acted_on_it() {
+    let fixture = Fixture::new("acted_on").await;
+    let jobs =
+        [NewJob::text("a").delay(Duration::from_secs(3_600)), NewJob::text("b").delay(Duration::from_secs(3_600))];
+    let jobs = fixture.queue.enqueue_many(&jobs).await.unwrap();
+    let [job, other] = [0, 1].map(|index| jobs[index].job_id.to_string());
+    let mut browser = fixture.open();
+    for fields in [
+        [("action", "promote"), ("state", "scheduled"), ("id", &*job)],
+        [("action", "cancel"), ("state", "ready"), ("id", &*job)],
+        [("action", "promote"), ("state", "scheduled"), ("id", &*other)],
+    ] {
+        browser.post("act", &[&fields[..], &[("queue", "work")]].concat()).await.location();
+    }
+    let page = browser.page(&format!("job?queue=work&id={job}")).await;
+    let acts: Vec<String> = page.texts("[aria-labelledby=acts] li");
+    assert_eq!(acts.len(), 2, "{acts:?}");
+    assert!(acts[0].contains("cancel") && acts[1].contains("promote"), "{acts:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_action_that_fails_stands_in_the_audit_with_its_error() {
     if real_server_url().is_some() {
         return;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use readpast::NewJob;
-use readpast::admin::{QueueOptions, Schedule};
+use readpast::admin::{Held, QueueOptions, Schedule};
 
 use crate::server::{dev_server, real_server_url};
 use crate::support::{Answer, Browser, Fixture};
@@ -232,4 +232,33 @@ async fn the_small_chart_does_not_fall_at_its_end() {
     let path = page.values(".spark .ok", "d").remove(0);
     assert!(path.ends_with("M34 0h.84v100h-.84z"), "{path}");
     assert!(page.values(".spark", "aria-label")[0].starts_with("Last 3 hours: "));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_holds_all_queues_comes_first() {
+    let fixture = Fixture::new("held").await;
+    fixture.queue.admin().pause_all(Some("the disk is full")).await.unwrap();
+    assert_eq!(fixture.queue.admin().stats(None).await.unwrap().held, Some(Held::Schema));
+    let mut browser = fixture.open();
+    let page = browser.page("overview").await;
+    assert!(page.texts(".problems h2")[0].contains("paused with all other queues"), "{}", page.text());
+    let by = browser.page("queue?queue=work").await.texts(".paused-by").remove(0);
+    assert!(by.starts_with("By ") && by.ends_with(": the disk is full"), "{by}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_paused_a_queue_and_why_is_shown_while_it_is_paused() {
+    let fixture = Fixture::new("paused_by").await;
+    let mut browser = fixture.open();
+    let paused_by = async |browser: &mut Browser| browser.page("queue?queue=work").await.texts(".paused-by");
+    for (why, end) in [("the disk is full", ": the disk is full"), ("", "")] {
+        browser.post("act", &[("action", "pause"), ("queue", "work"), ("why", why)]).await.location();
+        let by = paused_by(&mut browser).await.remove(0);
+        assert!(by.starts_with("By ") && by.ends_with(end) && by.contains(": ") == !end.is_empty(), "{by}");
+        browser.post("act", &[("action", "resume"), ("queue", "work")]).await.location();
+        assert_eq!(paused_by(&mut browser).await, [""; 0]);
+    }
+    // Nobody has noted it.
+    fixture.queue.admin().pause().await.unwrap();
+    assert_eq!(paused_by(&mut browser).await, [""; 0]);
 }

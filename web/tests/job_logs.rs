@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use readpast::admin::{CompletionPolicy, Held, QueueOptions};
+use readpast::admin::{CompletionPolicy, QueueOptions};
 use readpast::{BoxError, Context, Handlers, Job, JobError, NewJob, Worker};
 use readpast_web::Options;
 
@@ -29,13 +29,4 @@ async fn the_log_of_each_attempt_is_shown_as_text_and_hidden_with_the_payloads()
     assert_eq!(page.texts("[aria-labelledby=logs] pre"), ["<b>attempt 2</b>\n", "<b>attempt 1</b>\n"]);
     let page = fixture.browser(Options::default().hide_payloads(true)).page(&address).await;
     assert_eq!(page.count("[aria-labelledby=logs]"), 0);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn what_holds_all_queues_comes_first() {
-    let fixture = Fixture::new("job_held").await;
-    fixture.queue.admin().pause_all(None).await.unwrap();
-    assert_eq!(fixture.queue.admin().stats(None).await.unwrap().held, Some(Held::Schema));
-    let page = fixture.open().page("overview").await;
-    assert!(page.texts(".problems h2")[0].contains("paused with all other queues"), "{}", page.text());
 }

@@ -69,7 +69,7 @@ async fn queue_action(
     action: &str,
     why: Option<&str>,
 ) -> Result<Response, Failure> {
-    let note = match why.map(|why| why.chars().take(MAX_WHY).collect::<String>()) {
+    let note = match why.filter(|why| !why.is_empty()).map(|why| why.chars().take(MAX_WHY).collect::<String>()) {
         Some(why) => note(visitor, action).what(json!({ "why": why })),
         None => note(visitor, action),
     };

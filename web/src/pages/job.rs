@@ -10,7 +10,10 @@ use axum::http::{Uri, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use readpast::JobId;
-use readpast::admin::{Edge, FailedAttempt, JobEdges, JobLog, JobProgress, JobRow, JobState, Keep, QueueStats};
+use readpast::admin::{
+    AuditRow, Edge, FailedAttempt, JobEdges, JobLog, JobProgress, JobRow, JobState, Keep, QueueStats,
+};
+use readpast::crates::serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use crate::acting::job_action::JobAction;
@@ -36,6 +39,9 @@ const DRAWN_SINGLY: usize = 40;
 
 /// The most edges of each side on the page.
 const SHOWN_EDGES: usize = 100;
+
+/// The newest entries of the audit that are searched for the job.
+const AUDITED: usize = 100;
 
 /// The newest attempts whose logs are shown.
 const SHOWN_LOGS: usize = 3;
@@ -67,6 +73,7 @@ struct Page<'a> {
     edges: [(&'static str, Vec<EdgeView>); 2],
     attempts: Vec<AttemptView>,
     logs: Vec<LogView>,
+    acts: Vec<ActView>,
     hides_payloads: bool,
     payload: View,
     output: Option<View>,
@@ -100,6 +107,31 @@ struct LogView {
     noted_at: Time,
     is_cut: bool,
     text: String,
+}
+
+/// What a person did to the job, named by its id.
+struct ActView {
+    at: Time,
+    who: String,
+    what: String,
+}
+
+impl ActView {
+    fn all(audits: &[AuditRow], job: JobId) -> Vec<ActView> {
+        let names = |row: &&AuditRow| {
+            let jobs = row.what.as_ref().and_then(|what| what.get("jobs")?.as_array());
+            jobs.is_some_and(|jobs| jobs.contains(&json!(job)))
+        };
+        let act = |row: &AuditRow| ActView {
+            at: Time(row.began_at),
+            who: row.who.clone(),
+            what: match &row.outcome {
+                Some(outcome) => format!("{}: {outcome}", row.action.replace('_', " ")),
+                None => row.action.replace('_', " "),
+            },
+        };
+        audits.iter().filter(names).map(act).collect()
+    }
 }
 
 struct AttemptView {
@@ -349,6 +381,7 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
     let progress = queue.admin().progress_of(&ids).await?;
     // A program may print what it reads.
     let logs = if hides_payloads { Vec::new() } else { queue.admin().logs(job.job_id, SHOWN_LOGS).await? };
+    let audits = queue.admin().audits(None, AUDITED).await?;
     let edges = queue.admin().edges(job.job_id, SHOWN_EDGES).await?;
     let graph = if edges.parents.is_empty() && edges.children.is_empty() {
         None
@@ -401,6 +434,7 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
         headers: headers.map(|(name, value)| (name.clone(), value.to_string())).collect(),
         progress: progress.first().map(ProgressView::new),
         attempts: AttemptView::all(&attempts, queue.name()),
+        acts: ActView::all(&audits, job.job_id),
         logs: logs.into_iter().map(LogView::new).collect(),
         hides_payloads,
         payload: View::new(&job.payload, job.payload_text().as_deref(), job.payload_bytes),

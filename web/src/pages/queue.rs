@@ -6,6 +6,7 @@ use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
 use readpast::admin::{FailureGroup, GroupRow, JobState, KindRow, QueueStats, WorkerRow};
+use readpast::{Error, Queue};
 
 use crate::app::App;
 use crate::chart::{self, Series, Span, Step};
@@ -32,6 +33,9 @@ const WAITING: usize = 1_000;
 /// Groups of errors shown.
 const REASONS: usize = 50;
 
+/// Entries of the audit among which the last pause is looked for.
+const AUDITED: usize = 100;
+
 /// Groups of a fair queue shown.
 const GROUPS: usize = 50;
 
@@ -46,6 +50,7 @@ struct Page<'a> {
     here: String,
     depth: Vec<(JobState, String, String)>,
     limit: Limit,
+    paused_by: Option<PausedBy>,
     workers: Vec<WorkerView<'a>>,
     span: Span,
     spans: Vec<(&'static str, String)>,
@@ -67,6 +72,13 @@ struct Page<'a> {
 struct Limit {
     what: &'static str,
     advice: &'static str,
+}
+
+/// Who paused the queue, or all queues, as far as it was noted.
+struct PausedBy {
+    who: String,
+    at: Time,
+    why: String,
 }
 
 struct WorkerView<'a> {
@@ -283,6 +295,31 @@ impl Limit {
     }
 }
 
+impl PausedBy {
+    async fn of(queue: &Queue, stats: &QueueStats) -> Result<Option<PausedBy>, Error> {
+        if !stats.paused {
+            return Ok(None);
+        }
+        if stats.held.is_some() {
+            let holds = queue.admin().holds().await?;
+            let hold = holds.into_iter().find(|hold| Some(hold.held) == stats.held);
+            return Ok(hold.map(|hold| PausedBy {
+                who: hold.login.unwrap_or_default(),
+                at: Time(hold.since),
+                why: hold.why.unwrap_or_default(),
+            }));
+        }
+        let audits = queue.admin().audits(None, AUDITED).await?;
+        let mut succeeded = audits.into_iter().filter(|row| row.outcome.is_none());
+        let latest = succeeded.find(|row| row.action == "pause" || row.action == "resume");
+        Ok(latest.filter(|row| row.action == "pause").map(|row| PausedBy {
+            who: row.who,
+            at: Time(row.began_at),
+            why: row.what.and_then(|what| Some(what.get("why")?.as_str()?.to_owned())).unwrap_or_default(),
+        }))
+    }
+}
+
 impl<'a> WorkerView<'a> {
     fn new(worker: &'a WorkerRow) -> WorkerView<'a> {
         let in_use = worker.resources_in_use();
@@ -344,6 +381,7 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
     let failures = queue.admin().failures(FAILURES).await?;
     let waiting = queue.admin().failures_to_retry(WAITING).await?;
     let groups = if stats.fair { queue.admin().groups(None, GROUPS + 1).await? } else { Vec::new() };
+    let paused_by = PausedBy::of(&queue, &stats).await?;
     let counts = app.readings.complete(&mut stats);
     let name = queue.name();
     let reading = app.readings.now().await;
@@ -358,6 +396,7 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
         here: link("queue", [("queue", name)]),
         depth: depth.into(),
         limit: Limit::of(&stats, reading.queue(name)),
+        paused_by,
         workers: workers.map(WorkerView::new).collect(),
         span,
         spans: spans.into(),
