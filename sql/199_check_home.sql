@@ -1,12 +1,12 @@
--- Called by the first claim, registration or look at schedules of each connection, and once a minute by sample: finds
+-- Called when a connection first claims, registers a worker or reads schedules, and once a minute by sample: finds
 -- out whether this database is one of homes. If it is not, it was restored or copied. Its jobs may have run since in
 -- the original, and workers that find it would run them again. All queues are then held (paused + 4), and all workers
--- marked lost, so that what they have claimed before counts no more. A restore or a fail-over ends the connections to a
+-- marked lost, so that what they have claimed before counts no more. A restore or a failover ends the connections to a
 -- database, so a connection is checked only once.
 --
 -- Restored over itself, a database has another recovery_fork_guid; restored under another name, another database_guid;
--- attached elsewhere, another server or name. A fail-over within an availability group is no copy: all replicas have
--- one group_database_id. In Azure, only server and name count, because it is not documented which ids a fail-over
+-- attached elsewhere, another server or name. A failover within an availability group is no copy: all replicas have
+-- one group_database_id. In Azure, only server and name count, because it is not documented which ids a failover
 -- keeps. The partner of a geo-replication cannot be told from a copy, unless it was noted in advance (confirm_copy).
 -- Neither can a copy that keeps all of these, such as a clone of a whole virtual machine, be told from its original.
 CREATE OR ALTER PROCEDURE [$(schema)].[check_home]
@@ -15,7 +15,7 @@ AS
 SET NOCOUNT, XACT_ABORT ON;
 -- A client's setting would begin a transaction with the first read.
 SET IMPLICIT_TRANSACTIONS OFF;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @database nvarchar(128) = DB_NAME(), @db_id int = DB_ID(),
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @database nvarchar(128) = DB_NAME(), @place nvarchar(150) = CONCAT(DB_ID(), N' $(schema)'),
     @server nvarchar(128) = CAST(SERVERPROPERTY(N'ServerName') AS nvarchar(128)),
     @guid uniqueidentifier, @fork uniqueidentifier, @group uniqueidentifier, @home_id int, @is_home bit = 0,
     @queue_id int, @since datetime2(3);
@@ -45,7 +45,11 @@ IF @home_id IS NOT NULL OR @confirm = 1
 IF @@TRANCOUNT > 0
     -- What is written could be rolled back, and would keep rows locked until then. The caller claims nothing in a copy.
     RETURN 1 - @is_home;
-IF @home_id IS NULL AND @is_home = 1
+-- Confirmed by a login that sees no ids, a copy gets a row whose ids the next one that sees them fills in.
+IF @is_home = 1
+    AND (@home_id IS NULL
+         OR (@confirm = 1 AND (@guid IS NULL OR @fork IS NULL)
+             AND EXISTS (SELECT 1 FROM [$(schema)].[holds] WITH (NOLOCK) WHERE hold = 4)))
     INSERT [$(schema)].[homes]
         (server, database_name, database_guid, recovery_fork_guid, group_database_id, noted_at, login)
     VALUES (@server, @database, @guid, @fork, @group, @now, ISNULL(ORIGINAL_LOGIN(), USER_NAME()));
@@ -67,6 +71,7 @@ BEGIN
     UPDATE [$(schema)].[workers] WITH (ROWLOCK) SET lost_at = @now WHERE lost_at IS NULL AND registered_at < @since;
     EXEC [$(schema)].[set_hold] 4, 1;
 END;
-EXEC sys.sp_set_session_context @key = N'$(schema).home', @value = @db_id;
+-- (A key has at most 128 bytes, a schema's name more.)
+EXEC sys.sp_set_session_context @key = N'readpast.home', @value = @place;
 RETURN 1 - @is_home;
 GO

@@ -56,7 +56,7 @@ DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @is_lifo bit, @deli
     @claimed int, @is_over bit, @late bit = 0, @begun int = @@TRANCOUNT, @is_copy int = 0;
 
 -- The first call of a connection to this database.
-IF ISNULL(CAST(SESSION_CONTEXT(N'$(schema).home') AS int), 0) <> DB_ID()
+IF ISNULL(CAST(SESSION_CONTEXT(N'readpast.home') AS nvarchar(150)), N'') <> CONCAT(DB_ID(), N' $(schema)')
     EXEC @is_copy = [$(schema)].[check_home];
 SET @expired = NULL;
 SELECT @queue_id = queue_id, @is_lifo = CASE claim_order WHEN 'lifo' THEN 1 ELSE 0 END, @delivery = delivery,

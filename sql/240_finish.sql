@@ -31,6 +31,7 @@ SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3), @queue_id int, @completion varchar(8), @max_attempts int, @sink nvarchar(517),
     @first_ready bigint, @outcome tinyint, @fence int, @locked int, @shortest bigint, @longest bigint,
     @is_linked bit = 0, @retry_passes bit, @dead_queue nvarchar(128), @first_moved bigint, @noted int,
+    @first_id bigint, @last_id bigint,
     -- A pattern of half a surrogate pair (mend_text).
     @first nvarchar(3) = CONCAT(CAST(0x00D8 AS nvarchar(1)), N'-', CAST(0xFFDB AS nvarchar(1))),
     @second nvarchar(3) = CONCAT(CAST(0x00DC AS nvarchar(1)), N'-', CAST(0xFFDF AS nvarchar(1)));
@@ -48,7 +49,7 @@ IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
 -- One scan of the list shows which steps are needed.
 SELECT @outcome = MAX(outcome), @fence = MAX(fence), @shortest = MIN(ISNULL(retry_ms, 0)),
-       @longest = MAX(ISNULL(retry_ms, 0))
+       @longest = MAX(ISNULL(retry_ms, 0)), @first_id = MIN(job_id), @last_id = MAX(job_id)
 FROM @jobs;
 IF @outcome > 4 OR @shortest < 0 OR @longest > 315360000000
     THROW 58003,
@@ -156,13 +157,14 @@ BEGIN
             ON a.job_id = f.job_id
         WHERE f.fence > 1 AND f.outcome = 0
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
-    -- (With the ids, it does not read over the ghosts of deleted logs.)
+    -- (With the ids, it does not read over the ghosts of deleted logs. A job that was moved keeps its logs.)
     IF EXISTS (SELECT 1 FROM [$(schema)].[logs] WITH (NOLOCK, FORCESEEK (logs_pk (job_id)))
-               WHERE job_id BETWEEN (SELECT MIN(job_id) FROM @jobs) AND (SELECT MAX(job_id) FROM @jobs))
+               WHERE job_id BETWEEN @first_id AND @last_id)
         DELETE l
-        FROM @found AS d
-        INNER LOOP JOIN [$(schema)].[logs] AS l WITH (ROWLOCK, FORCESEEK, INDEX (logs_pk)) ON l.job_id = d.job_id
-        WHERE d.dead = 0
+        FROM @jobs AS f
+        INNER JOIN @found AS d ON d.job_id = f.job_id
+        INNER LOOP JOIN [$(schema)].[logs] AS l WITH (ROWLOCK, FORCESEEK, INDEX (logs_pk)) ON l.job_id = f.job_id
+        WHERE f.outcome = 0
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
 END;
 ELSE IF @completion = 'annotate'

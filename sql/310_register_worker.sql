@@ -24,8 +24,11 @@ DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @jobs_ready int = 0
     @login nvarchar(128) = ISNULL(ORIGINAL_LOGIN(), USER_NAME());  -- in Azure SQL Database ORIGINAL_LOGIN is NULL
 
 -- The first call of a connection to this database.
-IF ISNULL(CAST(SESSION_CONTEXT(N'$(schema).home') AS int), 0) <> DB_ID()
+IF ISNULL(CAST(SESSION_CONTEXT(N'readpast.home') AS nvarchar(150)), N'') <> CONCAT(DB_ID(), N' $(schema)')
+BEGIN
     EXEC [$(schema)].[check_home];
+    SET @now = SYSUTCDATETIME();  -- after the hold's since: a worker that registers in a copy was not copied
+END;
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;

@@ -69,7 +69,16 @@ WHERE p.fence < n.fence AND p.log IS NOT NULL
                     WHERE l.job_id = p.job_id AND l.fence = p.fence)
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
--- Before the fence changes, and only where it must: each write of a log goes to the transaction log in full.
+-- Only where it must: each write of a checkpoint or a log goes to the transaction log in full.
+UPDATE p
+SET [checkpoint] = n.[checkpoint]
+FROM @held AS h
+INNER JOIN @notes AS n ON n.job_id = h.job_id
+INNER LOOP JOIN [$(schema)].[progress] AS p WITH (ROWLOCK, FORCESEEK, INDEX (progress_pk)) ON p.job_id = h.job_id
+WHERE n.[checkpoint] IS NOT NULL
+OPTION (MAXDOP 1, KEEPFIXED PLAN);
+
+-- Before the fence changes.
 UPDATE p
 SET log_end = CASE WHEN n.keeps_log = 1 THEN NULL ELSE n.log_end END,
     log = CASE WHEN n.keeps_log = 1 THEN NULL ELSE n.log END
@@ -80,15 +89,15 @@ WHERE n.log IS NOT NULL OR (p.fence < n.fence AND p.log IS NOT NULL)
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
 UPDATE p
-SET fence = n.fence, noted_at = @now, fraction = ISNULL(n.fraction, p.fraction), text = ISNULL(n.text, p.text),
-    [checkpoint] = ISNULL(n.[checkpoint], p.[checkpoint])
+SET fence = n.fence, noted_at = @now, fraction = ISNULL(n.fraction, p.fraction), text = ISNULL(n.text, p.text)
 FROM @held AS h
 INNER LOOP JOIN @notes AS n ON n.job_id = h.job_id
 INNER LOOP JOIN [$(schema)].[progress] AS p WITH (ROWLOCK, FORCESEEK, INDEX (progress_pk)) ON p.job_id = h.job_id
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
 INSERT [$(schema)].[progress] (job_id, queue_id, fence, noted_at, fraction, text, [checkpoint], log_end, log)
-SELECT n.job_id, h.queue_id, n.fence, @now, n.fraction, n.text, n.[checkpoint], n.log_end, n.log
+SELECT n.job_id, h.queue_id, n.fence, @now, n.fraction, n.text, n.[checkpoint],
+       CASE WHEN n.keeps_log = 1 THEN NULL ELSE n.log_end END, CASE WHEN n.keeps_log = 1 THEN NULL ELSE n.log END
 FROM @held AS h
 INNER LOOP JOIN @notes AS n ON n.job_id = h.job_id
 WHERE (n.fraction IS NOT NULL OR n.text IS NOT NULL OR n.[checkpoint] IS NOT NULL OR ISNULL(n.keeps_log, 0) = 0)

@@ -18,6 +18,9 @@ DECLARE @now datetime2(3) = SYSUTCDATETIME(), @elected bit, @queue_id int, @firs
 DECLARE @due TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, state tinyint NOT NULL,
     group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL);
 
+-- Before any job is cancelled because of its start_by.
+IF ISNULL(CAST(SESSION_CONTEXT(N'readpast.home') AS nvarchar(150)), N'') <> CONCAT(DB_ID(), N' $(schema)')
+    EXEC [$(schema)].[check_home];
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;

@@ -12,7 +12,8 @@ SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @keep_done_s int, @keep_dead_s int, @before datetime2(3),
     @expired int = 0, @number tinyint = 4, @noted int = 0, @parts int = 0, @last_id bigint = 0, @batches int,
-    @lock_timeout int = @@LOCK_TIMEOUT;
+    @lock_timeout int = @@LOCK_TIMEOUT,
+    @first_gone bigint, @last_gone bigint, @held bit, @is_copy int = 0;
 -- IGNORE_DUP_KEY: a job that moves within an index during the read may be found twice.
 DECLARE @old TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED WITH (IGNORE_DUP_KEY = ON));
 -- Deleted jobs. failed: the job may have failed attempts; a done job that was claimed only once has none. state: of a
@@ -20,15 +21,19 @@ DECLARE @old TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED WITH (IGNORE_DU
 DECLARE @gone TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, failed bit NOT NULL, state tinyint NULL);
 DECLARE @ended [$(schema)].[member_list];
 
--- In a copy that is not confirmed, nothing is deleted.
-SELECT @queue_id = queue_id, @keep_done_s = CASE WHEN paused < 4 THEN keep_done_s END,
-       @keep_dead_s = CASE WHEN paused < 4 THEN keep_dead_s END
+-- In a copy that is not confirmed, nothing is deleted by its age.
+IF ISNULL(CAST(SESSION_CONTEXT(N'readpast.home') AS nvarchar(150)), N'') <> CONCAT(DB_ID(), N' $(schema)')
+    EXEC @is_copy = [$(schema)].[check_home];
+SELECT @queue_id = queue_id, @keep_done_s = keep_done_s, @keep_dead_s = keep_dead_s,
+       @held = CASE WHEN paused >= 4 OR @is_copy = 1 THEN 1 ELSE 0 END
     FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
 IF @max IS NULL OR @max < 1 OR @max > 1000
     EXEC [$(schema)].[refuse] N'max', @max, N'1 to 1000';
 
+IF @held = 1
+    SELECT @keep_done_s = NULL, @keep_dead_s = NULL;
 BEGIN TRANSACTION;
 IF @keep_done_s IS NOT NULL
 BEGIN
@@ -113,8 +118,9 @@ IF EXISTS (SELECT 1 FROM @gone WHERE failed = 1)
     INNER LOOP JOIN [$(schema)].[attempts] AS a WITH (ROWLOCK, FORCESEEK, INDEX (attempts_pk)) ON a.job_id = g.job_id
     WHERE g.failed = 1
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
+SELECT @first_gone = MIN(job_id), @last_gone = MAX(job_id) FROM @gone;
 IF EXISTS (SELECT 1 FROM [$(schema)].[logs] WITH (NOLOCK, FORCESEEK (logs_pk (job_id)))
-           WHERE job_id BETWEEN (SELECT MIN(job_id) FROM @gone) AND (SELECT MAX(job_id) FROM @gone))
+           WHERE job_id BETWEEN @first_gone AND @last_gone)
     DELETE l
     FROM @gone AS g
     INNER LOOP JOIN [$(schema)].[logs] AS l WITH (ROWLOCK, FORCESEEK, INDEX (logs_pk)) ON l.job_id = g.job_id
@@ -177,7 +183,7 @@ INNER LOOP JOIN [$(schema)].[batches] AS b
 INNER LOOP JOIN [$(schema)].[batch_counts] AS c
     WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (batch_counts_pk (batch_id)))
     ON c.batch_id = f.batch_id
-WHERE f.queue_id = @queue_id AND f.ended_at < DATEADD(DAY, -7, @now)
+WHERE f.queue_id = @queue_id AND f.ended_at < DATEADD(DAY, -7, @now) AND @held = 0
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 SET @batches = @@ROWCOUNT;
 IF @batches > 0
@@ -194,7 +200,8 @@ BEGIN
 END;
 COMMIT TRANSACTION;
 
-EXEC [$(schema)].[thin_history] @queue_id;
+IF @held = 0
+    EXEC [$(schema)].[thin_history] @queue_id;
 
 IF @noted > @expired
     SET @expired = @noted;

@@ -1,8 +1,8 @@
 -- For the elected worker: returns up to @max schedules to check now, the longest due first, without locked schedules.
 -- Result: name, revision, cron, time_zone, make_up, jitter_ms, next_at, error, now. If the clock was set back since the
 -- last check, the next time may be far away. The schedule is then returned, and its next time is calculated from now.
--- In a copied database that is not confirmed (check_home), no schedule is due. This is not done for less than a minute,
--- because a small correction of the clock would otherwise fire a time twice.
+-- A clock set back by less than a minute is ignored, because a time would otherwise fire twice. In a copied database
+-- that is not confirmed (check_home), no schedule is due.
 CREATE OR ALTER PROCEDURE [$(schema)].[due_schedules]
     @queue nvarchar(129),
     @max   int = 100
@@ -12,7 +12,7 @@ SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @held bit, @is_copy int = 0;
 
 -- The first call of a connection to this database.
-IF ISNULL(CAST(SESSION_CONTEXT(N'$(schema).home') AS int), 0) <> DB_ID()
+IF ISNULL(CAST(SESSION_CONTEXT(N'readpast.home') AS nvarchar(150)), N'') <> CONCAT(DB_ID(), N' $(schema)')
     EXEC @is_copy = [$(schema)].[check_home];
 SELECT @queue_id = queue_id, @held = CASE WHEN paused >= 4 OR @is_copy = 1 THEN 1 ELSE 0 END
 FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;

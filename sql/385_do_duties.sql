@@ -1,7 +1,7 @@
 -- For a SQL Server Agent job, where no worker runs for a while: does what the elected worker of each queue does, or of
 -- one queue, except schedules, whose times only a worker can calculate. Due jobs become ready, jobs of lost workers
 -- return, late jobs expire, the depth is sampled for queues_now, and old rows are deleted (up to 1,000 per call).
--- Beside workers it does no harm. An error in one queue does not keep it from the others, and is raised in the end.
+-- It is harmless while workers run. After an error in one queue, it goes on with the others and raises it at the end.
 -- Cannot run in a transaction. Results: those of reap, promote, sample and expire, for each queue.
 CREATE OR ALTER PROCEDURE [$(schema)].[do_duties]
     @queue nvarchar(129) = NULL

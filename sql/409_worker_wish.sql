@@ -84,10 +84,12 @@ END;
 INSERT @found (worker_id)
 SELECT w.worker_id
 FROM [$(schema)].[workers] AS w WITH (NOLOCK)
-WHERE w.lost_at IS NULL AND (w.name = @worker OR w.worker_id = @id) AND (@queue_id IS NULL OR w.queue_id = @queue_id)
+WHERE (w.lost_at IS NULL OR @by_name = 1) AND (w.name = @worker OR w.worker_id = @id)
+    AND (@queue_id IS NULL OR w.queue_id = @queue_id)
 OPTION (MAXDOP 1);
 
--- One by one, because a locked row must not keep the heartbeats of the others waiting.
+-- One by one, because a locked row must not keep the heartbeats of the others waiting. Also those that are lost: the
+-- process of one may register anew and keep its wishes (@replaces).
 SET @next = (SELECT MIN(worker_id) FROM @found);
 WHILE @next IS NOT NULL
 BEGIN
@@ -95,7 +97,7 @@ BEGIN
     SET quiet = ISNULL(@quiet, quiet), stops = CASE WHEN @stop = 1 THEN 1 ELSE stops END, wished_at = SYSUTCDATETIME(),
         threads = CASE WHEN @threads IS NULL THEN threads ELSE NULLIF(@threads, 0) END,
         debug_until = CASE WHEN @debug_s IS NULL THEN debug_until ELSE @debug_until END
-    WHERE worker_id = @next AND lost_at IS NULL;
+    WHERE worker_id = @next AND (lost_at IS NULL OR @by_name = 1);
     IF @@ROWCOUNT = 0
         DELETE @found WHERE worker_id = @next;
     SET @next = (SELECT MIN(worker_id) FROM @found WHERE worker_id > @next);
@@ -113,6 +115,7 @@ FROM @found AS f
 INNER LOOP JOIN [$(schema)].[workers] AS w WITH (NOLOCK, FORCESEEK (workers_pk (worker_id)))
     ON w.worker_id = f.worker_id
 INNER JOIN [$(schema)].[queues] AS q WITH (NOLOCK) ON q.queue_id = w.queue_id
+WHERE w.lost_at IS NULL
 ORDER BY q.name, w.name, w.worker_id
 OPTION (MAXDOP 1);
 GO

@@ -1,5 +1,5 @@
--- Pauses all queues of the schema, also those that are created later, until resume_all. Queues that are paused by
--- themselves stay paused then. Cannot run in a transaction.
+-- Pauses all queues of the schema, also those that are created later, until resume_all. Queues that were paused
+-- individually stay paused after that. Cannot run in a transaction.
 CREATE OR ALTER PROCEDURE [$(schema)].[pause_all]
     @why nvarchar(401) = NULL  -- for list_holds, up to 400 characters
 AS

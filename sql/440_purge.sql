@@ -24,7 +24,8 @@ SET NOCOUNT ON;
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @before datetime2(3), @queue_id int, @number tinyint, @purged int = 0, @rounds int = 0,
-    @found int, @listed_so_far int = 0, @granted bit, @at_least smallint, @priority smallint, @enqueued_at datetime2(3);
+    @found int, @listed_so_far int = 0, @granted bit, @at_least smallint, @priority smallint, @enqueued_at datetime2(3),
+    @first_id bigint, @last_id bigint;
 -- IGNORE_DUP_KEY: a job that moves within an index during the read may be found twice.
 DECLARE @old TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED WITH (IGNORE_DUP_KEY = ON));
 DECLARE @gone [$(schema)].[member_list];
@@ -162,8 +163,9 @@ BEGIN
     FROM @gone AS g
     INNER LOOP JOIN [$(schema)].[attempts] AS a WITH (ROWLOCK, FORCESEEK, INDEX (attempts_pk)) ON a.job_id = g.job_id
     OPTION (MAXDOP 1);
+    SELECT @first_id = MIN(job_id), @last_id = MAX(job_id) FROM @gone;
     IF EXISTS (SELECT 1 FROM [$(schema)].[logs] WITH (NOLOCK, FORCESEEK (logs_pk (job_id)))
-               WHERE job_id BETWEEN (SELECT MIN(job_id) FROM @gone) AND (SELECT MAX(job_id) FROM @gone))
+               WHERE job_id BETWEEN @first_id AND @last_id)
         DELETE l
         FROM @gone AS g
         INNER LOOP JOIN [$(schema)].[logs] AS l WITH (ROWLOCK, FORCESEEK, INDEX (logs_pk)) ON l.job_id = g.job_id

@@ -17,7 +17,8 @@ SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 SET IMPLICIT_TRANSACTIONS OFF;  -- as in pause
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @outcome varchar(8), @tries int = 0, @jobs int = 0,
-    @found int, @rest int, @room int, @granted bit, @message nvarchar(2048);
+    @found int, @rest int, @room int, @granted bit, @message nvarchar(2048),
+    @first_id bigint, @last_id bigint;
 -- IGNORE_DUP_KEY: a job that moves within an index during the read may be found twice.
 DECLARE @old TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED WITH (IGNORE_DUP_KEY = ON));
 DECLARE @gone [$(schema)].[member_list];
@@ -159,8 +160,9 @@ BEGIN
     FROM @gone AS g
     INNER LOOP JOIN [$(schema)].[attempts] AS a WITH (ROWLOCK, FORCESEEK, INDEX (attempts_pk)) ON a.job_id = g.job_id
     OPTION (MAXDOP 1);
+    SELECT @first_id = MIN(job_id), @last_id = MAX(job_id) FROM @gone;
     IF EXISTS (SELECT 1 FROM [$(schema)].[logs] WITH (NOLOCK, FORCESEEK (logs_pk (job_id)))
-               WHERE job_id BETWEEN (SELECT MIN(job_id) FROM @gone) AND (SELECT MAX(job_id) FROM @gone))
+               WHERE job_id BETWEEN @first_id AND @last_id)
         DELETE l
         FROM @gone AS g
         INNER LOOP JOIN [$(schema)].[logs] AS l WITH (ROWLOCK, FORCESEEK, INDEX (logs_pk)) ON l.job_id = g.job_id

@@ -1,6 +1,6 @@
 -- For reports: the jobs, without payload and output, and not those of the archive. Takes no locks, so a job that
--- changes meanwhile may be missed or seen twice. A query that names neither job_id nor state and queue reads all of
--- them.
+-- changes meanwhile may be missed or seen twice. A query that does not name a job_id reads all
+-- jobs: for counts, use queues_now.
 CREATE OR ALTER VIEW [$(schema)].[jobs_now]
 AS
 SELECT j.job_id, q.name AS queue,

@@ -87,9 +87,9 @@ impl Admin<'_> {
         self.queue.session().await?.list_workers(Some(self.queue.name()), ended).await
     }
 
-    /// Asks something of running workers of this queue, or of all queues
+    /// Sends a request to running workers of this queue, or of all queues
     /// ([`WorkerWish::of_all_queues`](crate::admin::WorkerWish::of_all_queues)). Their next heartbeats deliver it, and
-    /// [`workers`](crate::admin::Admin::workers) shows whether they have. A worker that loses its lease keeps it; one that
+    /// [`workers`](crate::admin::Admin::workers) shows whether they have. A worker that loses its lease keeps the request; one that
     /// is restarted forgets it, unless it was asked with [`WorkerWish::by_name`](crate::admin::WorkerWish::by_name). Returns the workers
     /// that were asked.
     ///
@@ -259,7 +259,7 @@ impl Admin<'_> {
     }
 
     /// Pauses all queues of the schema, also those that are created later, until [`resume_all`](Self::resume_all). Queues
-    /// that are paused by themselves stay paused then. `why` is for [`holds`](Self::holds), up to 400 UTF-16 units.
+    /// that were paused individually stay paused after that. `why` is for [`holds`](Self::holds), up to 400 UTF-16 units.
     ///
     /// # Errors
     ///

@@ -19,9 +19,9 @@ pub enum KeepLog {
     /// Those of failed attempts.
     #[default]
     Failed,
-    /// Those of all attempts. Jobs that are done have none if their queue deletes them.
+    /// Those of all attempts. A queue that deletes its done jobs also deletes their logs.
     All,
-    /// None, and nothing is shown while a job runs.
+    /// None. Running jobs show no log either.
     None,
 }
 
@@ -170,9 +170,9 @@ pub struct WorkerConfig {
     /// Default: 0. Allowed: 0 to 1 TiB. Key: `worker.recycle_above`.
     pub recycle_above: u64,
 
-    /// Which attempts' logs stay, for `readpast job ID --log` and the page: `failed`, `all` or `none`. Jobs that are done
-    /// have a log only with `all`, and none if their queue deletes them. With `none`, nothing is shown while a job runs,
-    /// either.
+    /// Which attempts' logs are kept for `readpast job ID --log` and the web UI: `failed`, `all` or `none`. Logs of
+    /// successful attempts are kept only with `all`. A queue that deletes its done jobs also deletes their logs. With
+    /// `none`, running jobs show no log either.
     ///
     /// Default: `failed`. Allowed: `failed` or `all` or `none`. Key: `worker.keep_log`.
     pub keep_log: KeepLog,

@@ -207,7 +207,7 @@ mod tests {
         (40143, "a reason in 40197"),
         (40166, "a reason in 40197"),
         (40189, "the quota of this time window is used up"),
-        (40197, "software or hardware is replaced; a fail-over"),
+        (40197, "software or hardware is replaced; a failover"),
         (40501, "throttled: the service is busy"),
         (40540, "a reason in 40197"),
         (40544, "the database's size quota"),

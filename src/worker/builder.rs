@@ -141,10 +141,10 @@ impl WorkerBuilder {
         self
     }
 
-    /// Starts the worker's own threads with this function, which gets their number, for example to set their priority. It
-    /// is called when the worker starts, and again when an operator changes how many jobs run at once
-    /// ([`Wish::Threads`](crate::admin::Wish::Threads)): the earlier threads end once their last job has ended.
-    /// It then runs on the worker's own thread and must not block. [`start`](Self::start) rejects it together with
+    /// Sets the function that starts the worker's own threads, for example to set their priority. It is passed the number
+    /// of threads. It is called when the worker starts, and again when an operator changes how many jobs run at once
+    /// ([`Wish::Threads`](crate::admin::Wish::Threads)); the earlier threads end after their last job. This second call
+    /// runs on the worker's own thread, so the function must not block. [`start`](Self::start) rejects it together with
     /// [`thread_pool`](Self::thread_pool) or
     /// [`stack_size`](Self::stack_size).
     pub fn start_threads_with(

@@ -69,7 +69,7 @@ async fn a_worker_s_page_shows_what_was_asked_of_it_and_whether_it_knows() {
     assert_eq!((asked.threads, asked.debug_left > Duration::from_secs(500)), (Some(4), true));
     let page = browser.page(&address).await;
     assert_eq!(page.values("#threads", "value"), ["4"]);
-    assert!(page.texts("main p").iter().any(|said| said.starts_with("Asked of it: 4 threads, debug for 5")));
+    assert!(page.texts("main p").iter().any(|said| said.starts_with("Requested: 4 threads, debug for 5")));
     ask(&mut browser, &id, &[("action", "debug_worker"), ("debug", "off")]).await;
     ask(&mut browser, &id, &[("action", "set_worker_threads"), ("threads", "0")]).await;
     assert!(row(&fixture).await.asked.is_nothing());

@@ -76,7 +76,7 @@ pub enum QueueCommand {
     Resume {
         #[arg(required_unless_present = "all")]
         name: Option<String>,
-        /// Take `pause --all` back; queues that were paused by themselves stay paused
+        /// Take `pause --all` back; queues that were paused individually stay paused
         #[arg(long, conflicts_with = "name")]
         all: bool,
     },

@@ -12,8 +12,8 @@
 //! A job may need several threads ([`threads_in_use`](crate::worker::run::threads_in_use)). While it runs, no turn begins
 //! on the further ones, so that they are free for the pieces of its rayon calls.
 //!
-//! A rayon pool cannot be resized, so [`FairPool::resize`] starts a new one; the earlier one ends with its last turn. Until
-//! then, turns on both together are at most as many as the new pool has threads.
+//! A rayon pool cannot be resized, so [`FairPool::resize`] starts a new one. The earlier pool ends after its last turn.
+//! Until then, new turns begin only while both pools together run fewer turns than the new pool has threads.
 //!
 //! If several workers share the threads, [`worker_turns`](crate::worker::run::worker_turns) decides whose turn it is.
 //!

@@ -46,7 +46,7 @@ pub use worker_process::ProveWorker;
 
 /// Prove on your SQL Server that readpast keeps its promises, and write a report.
 ///
-/// Installs a schema of its own (`prove_…`) in the database, and removes it in the end, also after Ctrl-C or an error.
+/// Installs a schema of its own (`prove_…`) in the database, and removes it at the end, even after Ctrl-C or an error.
 /// It changes nothing else. First it checks plans, locks, logical reads and log at several sizes of the table. Then it
 /// runs producers and worker processes for the chosen time. Workers are killed, paused and stopped, and their
 /// connections are cut. At the end it compares what ran with the tables: nothing may be lost or doubled.
@@ -106,7 +106,7 @@ impl Prove {
         config.connection.url = url.as_str().into();
         config.connection.schema = format!("prove_{}", &Uuid::new_v4().simple().to_string()[..12]);
         config.connection.command_timeout = COMMAND_TIMEOUT;
-        // Now, and not after hours.
+        // Fails now instead of after hours.
         let folder = self.output.display();
         std::fs::create_dir_all(&self.output).with_context(|| format!("cannot create {folder}"))?;
         tempfile::tempfile_in(&self.output).with_context(|| format!("cannot write to {folder}"))?;
@@ -118,7 +118,7 @@ impl Prove {
         let minutes = self.time().as_secs_f64() / 60.0;
         say(&format!(
             "installing the schema {schema}, filling a table with {} rows, then {minutes:.1} minutes of jobs and faults; \
-             the schema is removed in the end, also after Ctrl-C",
+             the schema is removed at the end, even after Ctrl-C",
             self.rows()
         ));
         // Signals are watched before there is anything to clean up.

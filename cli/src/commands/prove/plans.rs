@@ -57,7 +57,7 @@ const FINISH_HELD: &str = "DECLARE @jobs [$(schema)].[finish_list];
     SELECT job_id, fence, 0 FROM [$(schema)].[jobs] WHERE worker_id = 'WORKER' AND state = 2;
     EXEC [$(schema)].[finish] @queue = N'plans', @worker_id = 'WORKER', @jobs = @jobs";
 
-/// Enqueues MANY jobs of 100 bytes, up to a thousand per call. Of ten, one is due in an hour.
+/// Enqueues MANY jobs of 100 bytes, up to a thousand per call. Every tenth job is due in an hour.
 const FILL: &str = "SET NOCOUNT ON;
     DECLARE @jobs [$(schema)].[enqueue_list], @left int = MANY;
     INSERT @jobs (ordinal, payload, priority, delay_ms)

@@ -22,7 +22,7 @@ pub const GROUP_KEYS: u64 = 7;
 pub struct Producer {
     queues: HashMap<&'static str, Queue>,
     ledger: Ledger,
-    /// Jobs to enqueue at once, beside the rate.
+    /// Jobs to enqueue at once, in addition to the rate.
     pub burst: Cell<u64>,
     /// Jobs of calls that failed: they may exist or not.
     pub in_doubt: Cell<u64>,

@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Network {
     Open,
-    /// Nothing arrives, and neither side is told.
+    /// Data is dropped without an error on either side.
     Silent,
     /// Every connection is cut, and new ones are refused, as while a database restarts.
     Down,

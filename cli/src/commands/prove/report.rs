@@ -50,7 +50,7 @@ impl Report {
         Report { readpast: env!("CARGO_PKG_VERSION"), ..Report::default() }
     }
 
-    /// Never writes this text, in no case of its letters.
+    /// Keeps this text out of the report, in upper or lower case.
     pub fn hide(&mut self, secret: &str) {
         // A password that is the name of this program would take that out of every line.
         if !secret.is_empty() && !secret.eq_ignore_ascii_case("readpast") {

@@ -22,7 +22,7 @@ use super::report::Report;
 use super::server::{Server, reason};
 use super::worker_process::LEASE;
 
-/// So many that no job dies of the kills, whichever it meets.
+/// High enough that no job runs out of attempts because of the kills.
 const PLENTY: u32 = 100_000;
 
 /// The longest time for the last jobs, without any fault.

@@ -108,7 +108,7 @@ pub const ATTEMPTS: [Setting; 3] = [
     Setting {
         name: "delivery",
         label: "Delivery",
-        hint: "At most once, a claim deletes the job: it never runs twice, and is lost with its worker.",
+        hint: "With at most once, a claim deletes the job: it never runs twice, and is lost if its worker dies.",
         words: &["at_least_once", "at_most_once"],
         default: "at_least_once",
         effect: "From the next claim on. At most once, a job is lost with its worker.",
