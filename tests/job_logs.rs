@@ -249,3 +249,20 @@ async fn a_job_without_a_log_makes_no_call() {
     worker.shutdown().await.unwrap();
     fixture.remove().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_moves_to_the_dead_queue_keeps_its_log() {
+    let fixture = Fixture::new("moved_log").await;
+    let broken = fixture.queue.named("broken").unwrap();
+    broken.admin().create(QueueOptions::default()).await.unwrap();
+    fixture.queue.admin().create(QueueOptions::default().dead_queue("broken".to_owned())).await.unwrap();
+    let handlers = Handlers::any(|_: &Job, context: &Context| -> Result<(), BoxError> {
+        context.log("why");
+        Err(JobError::dead("no").into())
+    });
+    let job_id = enqueued(&fixture.queue, "x").await;
+    start(&fixture.queue, &keeping(KeepLog::Failed), handlers).await.drain().await.unwrap();
+    assert_eq!(broken.admin().stats(None).await.unwrap().ready, 1);
+    assert_eq!(texts(&broken, job_id).await, [(1, "why\n".to_owned())]);
+    fixture.remove().await;
+}

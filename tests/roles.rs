@@ -387,19 +387,24 @@ async fn a_worker_of_another_login_takes_nothing_over_by_its_name() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_role_has_no_right_in_another_schema() {
     let fixture = Fixture::new("tenant").await;
-    let other = Fixture::new("other_tenant").await;
+    // In the same database.
+    let mut config = fixture.config.clone();
+    config.connection.schema = format!("{}_other", fixture.schema());
+    let other = readpast::Queue::connect(&config).await.unwrap();
+    other.admin().install().await.unwrap();
+    let in_other = |sql: &str| sql.replace("$(schema)", other.schema());
     for role in ROLES {
         let login = fixture.create_login(Some(role)).await;
-        let mut session = other.session_as(&login).await;
+        let mut session = fixture.session_as(&login).await;
         for table in tables() {
-            denied(&mut session, &format!("SELECT * FROM [$(schema)].[{table}]")).await;
+            denied(&mut session, &in_other(&format!("SELECT * FROM [$(schema)].[{table}]"))).await;
         }
         for (name, _) in documented().iter().filter(|(name, _)| !name.ends_with("_list")) {
-            denied(&mut session, &call_of(name)).await;
+            denied(&mut session, &in_other(&call_of(name))).await;
         }
         drop(session);
         fixture.drop_login(&login).await;
     }
+    other.admin().uninstall().await.unwrap();
     fixture.remove().await;
-    other.remove().await;
 }

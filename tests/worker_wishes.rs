@@ -8,6 +8,7 @@ use readpast::admin::{Asked, Wish, WorkerRow, WorkerWish};
 use readpast::config::WorkerConfig;
 use readpast::{Bottleneck, BoxError, Context, Error, Handlers, Job, KindOptions, Needs, NewJob, Queue, Worker};
 use tokio::sync::Semaphore;
+use uuid::Uuid;
 
 use crate::support::{Fixture, WorkerSession, changed, numbers, until};
 
@@ -384,5 +385,24 @@ async fn the_last_row_of_a_heartbeat_has_the_wishes() {
     let row = &worker.session.call(call).await[0];
     assert_eq!((row.get::<i32, _>("threads"), row.get::<bool, _>("quiet")), (Some(7), Some(false)));
     assert!(listed(&fixture.queue).await[0].asked.is_delivered);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_is_lost_when_it_is_asked_by_name_follows_when_it_registers_anew() {
+    let fixture = Fixture::new("asked_lost").await;
+    let mut session = fixture.session().await;
+    let register = |id: Uuid, more: &str| {
+        format!(
+            "EXEC [$(schema)].[register_worker] @queue = N'work', @worker_id = '{id}', @name = N'a', @lease_ms = 60000{more}"
+        )
+    };
+    let [old, new] = [Uuid::new_v4(), Uuid::new_v4()];
+    session.sql(&register(old, "")).await;
+    session.sql("UPDATE [$(schema)].[workers] SET lost_at = SYSUTCDATETIME()").await;
+    let asked = session.sql("EXEC [$(schema)].[worker_wish] @worker = N'a', @quiet = 1, @by_name = 1").await;
+    assert!(asked.is_empty(), "no worker runs: {asked:?}");
+    let row = session.row(&register(new, &format!(", @replaces = '{old}'"))).await;
+    assert_eq!(row.get::<bool, _>("quiet"), Some(true));
     fixture.remove().await;
 }

@@ -71,6 +71,13 @@ pub enum Access {
     },
 }
 
+impl Access {
+    /// Whether a visitor must log in.
+    pub(crate) fn asks(&self) -> bool {
+        matches!(self, Access::Token(_) | Access::Users(_))
+    }
+}
+
 /// A user who may log in.
 #[derive(Debug, Clone)]
 #[non_exhaustive]

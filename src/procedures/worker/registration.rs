@@ -19,6 +19,9 @@ pub(crate) const MOST_RESOURCES: &str = "most_resources";
 /// The length of the columns of a worker's resources.
 const MAX_RESOURCES: usize = 1_000;
 
+/// The most threads that a worker may be asked to have.
+const MAX_THREADS: u32 = 1_024;
+
 /// The queue's settings, as returned to a worker that registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct QueueSettings {
@@ -155,7 +158,8 @@ impl Wishes {
         Ok(Wishes {
             quiet: row.optional("quiet")?.unwrap_or_default(),
             stops: row.optional("stops")?.unwrap_or_default(),
-            threads: row.optional_count("threads")?,
+            // As worker_wish allows, whatever the server says.
+            threads: row.optional_count("threads")?.map(|threads| threads.min(MAX_THREADS)),
             debugs: row.required::<i32>("debugs")? == 1,
         })
     }

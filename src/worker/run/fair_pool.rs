@@ -48,6 +48,9 @@ const PUMP_AGAIN: Duration = Duration::from_millis(1);
 /// The position of a worker's id in [`FairPool::reserved`].
 const RESERVED: u32 = 32;
 
+/// Earlier pools whose last jobs still run: with as many, no resize begins, so that threads do not pile up.
+const MAX_EARLIER: usize = 2;
+
 /// A rayon pool and the workers that use it.
 pub(in crate::worker) struct FairPool {
     threads: Mutex<Arc<ThreadPool>>,
@@ -108,6 +111,9 @@ impl FairPool {
         look_ahead: impl Fn(usize) -> usize,
     ) -> Result<Option<usize>, Error> {
         let Some(start) = &self.start else { return Ok(None) };
+        if self.earlier.lock().iter().filter(|pool| pool.strong_count() > 0).count() >= MAX_EARLIER {
+            return Err(Error::Threads { message: "jobs still run on the threads of two earlier changes".to_owned() });
+        }
         let new = Arc::new(start(threads).map_err(refused)?);
         let threads = new.current_num_threads();
         let mut current = self.threads.lock();

@@ -125,9 +125,10 @@ impl ActView {
         let act = |row: &AuditRow| ActView {
             at: Time(row.began_at),
             who: row.who.clone(),
-            what: match &row.outcome {
-                Some(outcome) => format!("{}: {outcome}", row.action.replace('_', " ")),
-                None => row.action.replace('_', " "),
+            what: match (&row.outcome, row.ended_at) {
+                (Some(outcome), _) => format!("{}: {outcome}", row.action.replace('_', " ")),
+                (None, Some(_)) => row.action.replace('_', " "),
+                (None, None) => format!("{} (in progress, or interrupted)", row.action.replace('_', " ")),
             },
         };
         audits.iter().filter(names).map(act).collect()

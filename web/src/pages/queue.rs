@@ -310,7 +310,7 @@ impl PausedBy {
             }));
         }
         let audits = queue.admin().audits(None, AUDITED).await?;
-        let mut succeeded = audits.into_iter().filter(|row| row.outcome.is_none());
+        let mut succeeded = audits.into_iter().filter(|row| row.ended_at.is_some() && row.outcome.is_none());
         let latest = succeeded.find(|row| row.action == "pause" || row.action == "resume");
         Ok(latest.filter(|row| row.action == "pause").map(|row| PausedBy {
             who: row.who,

@@ -15,6 +15,12 @@ use crate::fields::Fields;
 /// encodes them.
 const MAX_BYTES: usize = 640 * 1024;
 
+/// The largest form of a visitor who may not act, such as one who logs in.
+const SMALL: usize = 8 * 1024;
+
+/// The most fields: each takes memory of its own.
+const MAX_FIELDS: usize = 20_000;
+
 /// Time limit for receiving a form: 65 kB/s.
 const LONGEST: Duration = Duration::from_secs(10);
 
@@ -33,9 +39,17 @@ impl FromRequest<App> for Form {
         if is_from_elsewhere(&parts.headers) {
             return Err(Failure::Forged);
         }
-        let body = tokio::time::timeout(LONGEST, axum::body::to_bytes(body, MAX_BYTES)).await;
+        let is_known = visitor.has_logged_in || !app.options.access.asks();
+        let (most, allowed) = match is_known && visitor.may_act {
+            true => (MAX_BYTES, "it must be at most 640 KiB"),
+            false => (SMALL, "it must be at most 8 KiB"),
+        };
+        let body = tokio::time::timeout(LONGEST, axum::body::to_bytes(body, most)).await;
         let body = body.map_err(|_| Failure::Slow)?;
-        let body = body.map_err(|_| Failure::bad("the form", "too large", "it must be at most 640 KiB"))?;
+        let body = body.map_err(|_| Failure::bad("the form", "too large", allowed))?;
+        if body.iter().filter(|byte| **byte == b'&').count() >= MAX_FIELDS {
+            return Err(Failure::bad("the form", "too many fields", "it must have at most 20,000"));
+        }
         let fields = Fields::read(&body);
         let token = fields.get("csrf").unwrap_or_default();
         if !bool::from(token.as_bytes().ct_eq(visitor.csrf.as_bytes())) {

@@ -34,7 +34,7 @@ pub async fn guard(State(app): State<App>, mut request: Request, next: Next) -> 
     let name = app.sessions.name.as_str();
     let known = cookies(request.headers()).find(|(given, _)| *given == name);
     let known = known.and_then(|(_, cookie)| Some((cookie.to_owned(), app.sessions.get(cookie)?)));
-    let must_log_in = matches!(app.options.access, Access::Token(_) | Access::Users(_));
+    let must_log_in = app.options.access.asks();
     let has_logged_in = known.as_ref().is_some_and(|(_, session)| session.user.is_some());
     if must_log_in && !has_logged_in && request.uri().path() != "/login" {
         // Without a cookie, the form sets one.
@@ -54,7 +54,11 @@ pub async fn guard(State(app): State<App>, mut request: Request, next: Next) -> 
     request.extensions_mut().insert(visitor.clone());
     let (root, is_get) = (root::to_pages_from(&request), request.method() == Method::GET);
     let response = next.run(request).await;
-    let mut response = failure::in_frame(response, &app, visitor, root, is_get);
+    // The frame says how many problems there are.
+    let mut response = match must_log_in && !has_logged_in {
+        true => response,
+        false => failure::in_frame(response, &app, visitor, root, is_get),
+    };
     // Logging in starts another session.
     if is_new && !response.headers().contains_key(header::SET_COOKIE) {
         set_cookie(&app, response.headers_mut(), &session);

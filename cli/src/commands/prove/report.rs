@@ -54,7 +54,11 @@ impl Report {
     pub fn hide(&mut self, secret: &str) {
         // A password that is the name of this program would take that out of every line.
         if !secret.is_empty() && !secret.eq_ignore_ascii_case("readpast") {
-            self.secrets.push(secret.to_ascii_lowercase());
+            // Also as it stands in JSON, and in a cell of a table: DOMAIN\\user.
+            let secret = secret.to_ascii_lowercase();
+            self.secrets.extend(serde_json::to_string(&secret).map(|text| text.trim_matches('"').to_owned()));
+            self.secrets.push(in_cell(&secret));
+            self.secrets.push(secret);
         }
         // Longest first: a name may be a part of another.
         self.secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
@@ -205,9 +209,16 @@ mod tests {
         report.hide("sa");
         report.hide("Db1.example");
         report.promise("no job is lost", &["login failed for SA at DB1.EXAMPLE:1433, the same".to_owned()], "1 lost");
+        report.hide("CORP\\anne");
+        report.promise("no claim fails", &["user 'CORP\\anne'".to_owned()], "1 failed");
+        let folder = tempfile::tempdir().unwrap();
+        for path in report.write(folder.path()).unwrap() {
+            let text = std::fs::read_to_string(path).unwrap();
+            assert!(text.contains("user '***'") && !text.contains("anne"), "{text}");
+        }
         let text = report.markdown();
         assert!(text.contains("login failed for *** at ***:1433, the same"), "{text}");
-        assert!(text.contains("**1 promise was broken.**"), "{text}");
+        assert!(text.contains("**2 promises were broken.**"), "{text}");
     }
 
     #[test]

@@ -14,6 +14,9 @@ use crate::texts::{self, number};
 /// The longest payload that can be typed.
 pub const MAX_PAYLOAD: usize = 64 * 1024;
 
+/// Why a hidden payload is not copied.
+pub const STAYS: &str = "a payload that is hidden can be copied only within its queue and for its kind";
+
 /// Headers that only the library sets.
 const RESERVED: &str = "readpast-";
 

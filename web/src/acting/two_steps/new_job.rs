@@ -195,14 +195,22 @@ async fn copied_payload(app: &App, typed: &mut Typed, id: Option<JobId>) -> Resu
     let Some(id) = id else { return Ok(None) };
     let cut_at = (typed.step() == Step::Check).then_some(0);
     let queue = app.schema().admin().queue_of(id).await?;
-    let row = match queue {
-        Some(queue) => app.queue(&queue).await?.admin().job(id, cut_at).await?,
+    let row = match &queue {
+        Some(queue) => app.queue(queue).await?.admin().job(id, cut_at).await?,
         None => None,
     };
-    if row.is_none() {
+    let Some(row) = row else {
         typed.say("copy", format!("job {id} is gone, and its payload with it"));
+        return Ok(None);
+    };
+    // Another handler might show it, for example in an error.
+    let stays =
+        queue.as_deref() == Some(typed.text("queue")) && row.kind.as_deref().unwrap_or_default() == typed.text("kind");
+    if app.options.hide_payloads && !stays {
+        typed.say("kind", job_fields::STAYS.to_owned());
+        return Ok(None);
     }
-    Ok(row)
+    Ok(Some(row))
 }
 
 /// The payload of another job. One in UTF-16 becomes UTF-8, as all that are enqueued here.
@@ -223,7 +231,7 @@ async fn enqueue(
     let given = |name| (!typed.is_empty(name)).then(|| typed.text(name));
     // What it does not have is not listed.
     let what: serde_json::Map<String, Value> =
-        ["kind", "key", "group", "priority", "due", "attempts", "time_limit", "start_within", "like"]
+        ["kind", "key", "group", "priority", "due", "attempts", "time_limit", "start_within", "like", "copy"]
             .into_iter()
             .filter_map(|name| Some((name.to_owned(), json!(given(name)?))))
             .collect();

@@ -171,6 +171,11 @@ async fn step(app: App, sent: Form) -> Result<Response, Failure> {
         );
     }
     let schedule = read(&mut typed, before.as_ref());
+    // Another handler might show it, for example in an error.
+    let moves = before.as_ref().is_some_and(|before| before.kind.as_deref().unwrap_or_default() != typed.text("kind"));
+    if app.options.hide_payloads && moves && !typed.is_empty("copy") {
+        typed.say("kind", job_fields::STAYS.to_owned());
+    }
     let times = schedule.next_times(attention::now(), TIMES);
     if let Err(error) = times.as_ref().map_err(ToString::to_string)
         && typed.is_right()
@@ -243,7 +248,14 @@ fn must_be_right(schedule: &Schedule) -> Result<(), String> {
 }
 
 async fn set(app: &App, visitor: &Visitor, queue: &Queue, typed: &Typed, schedule: &Schedule) -> Result<bool, Failure> {
-    let what = json!({ "schedule": typed.text("name"), "cron": typed.text("cron"), "time_zone": zone(typed) });
+    let mut what = json!({ "schedule": typed.text("name"), "cron": typed.text("cron"), "time_zone": zone(typed) });
+    for name in
+        ["kind", "key", "group", "priority", "attempts", "time_limit", "start_within", "jitter", "make_up", "copy"]
+    {
+        if !typed.is_empty(name) {
+            what[name] = typed.text(name).into();
+        }
+    }
     let noted = Noted::begin(app, visitor, queue, note(visitor, "set_schedule").what(what)).await?;
     Ok(noted.end(queue.admin().set_schedule(schedule).await, |_| None).await?)
 }
@@ -303,7 +315,8 @@ fn differences(before: &Typed, typed: &Typed) -> Vec<Change> {
     let mut changes = Vec::new();
     for (name, label) in LABELS.into_iter().chain(job_fields::LABELS) {
         let (old, new) = (before.lines(name), typed.lines(name));
-        if old != new {
+        let other_payload = name == "payload" && before.is_empty("copy") != typed.is_empty("copy");
+        if old != new || other_payload {
             let shown = |text: String, of: &Typed| match name {
                 "payload" if !of.is_empty("copy") => "as it is".to_owned(),
                 "payload" => texts::bytes(text.len() as u64),
