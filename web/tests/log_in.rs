@@ -60,6 +60,17 @@ async fn users_log_in_with_their_passwords_and_stand_in_the_audit_by_their_names
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_has_not_logged_in_sends_small_forms_and_sees_no_frame() {
+    let fixture = Fixture::new("stranger").await;
+    let mut browser = fixture.browser(with_users());
+    let forged = browser.send_form("login", &[("name", "ann")]).await;
+    assert_eq!((forged.status, forged.count("nav")), (StatusCode::FORBIDDEN, 0));
+    let large = browser.post("login", &[("name", &"a".repeat(9_000))]).await;
+    assert_eq!(large.status, StatusCode::BAD_REQUEST);
+    assert!(large.text().contains("it must be at most 8 KiB"), "{}", large.text());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn after_five_wrong_passwords_even_the_right_one_is_refused_for_a_while() {
     let fixture = Fixture::new("attempts").await;
     let mut browser = fixture.browser(with_users());

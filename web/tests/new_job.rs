@@ -238,7 +238,13 @@ async fn a_payload_that_is_hidden_or_no_text_is_copied_unseen() {
         assert!(both.texts("#payload-wrong")[0].starts_with("there are two payloads"));
         let gone = browser.press(&first, "enqueue", "do", &[("copy", "999999")]).await;
         assert_eq!(gone.texts("#copy-wrong"), ["job 999999 is gone, and its payload with it"]);
+        assert_eq!(fixture.audits().await[0].what.as_ref().unwrap()["copy"], id.to_string());
     }
+    // Another handler might show it, for example in an error.
+    let mut browser = fixture.browser(Options::default().hide_payloads(true));
+    let first = browser.page(&format!("new_job?queue=work&like={id}")).await;
+    let refused = browser.press(&first, "enqueue", "do", &[("key", ""), ("kind", "other")]).await;
+    assert!(refused.texts("#kind-wrong")[0].contains("only within its queue and for its kind"), "{}", refused.text());
 }
 
 #[tokio::test(flavor = "multi_thread")]

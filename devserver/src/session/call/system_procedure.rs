@@ -124,6 +124,10 @@ impl Session {
             SystemProcedure::AddRoleMember => self.add_role_member(arguments)?,
             SystemProcedure::SetSessionContext => {
                 let key = text_argument(arguments, 0, "@key", "sp_set_session_context")?;
+                // "The maximum key size is 128 bytes"; its error is not documented.
+                if key.encode_utf16().count() > 64 {
+                    return Err(SqlError::not_supported("a key of a session's context of more than 128 bytes").into());
+                }
                 let value = argument(arguments, 1, "@value").cloned().unwrap_or(Value::Null);
                 let value = match value {
                     Value::Null => Value::Null,
