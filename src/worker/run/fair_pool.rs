@@ -429,12 +429,14 @@ impl<'a> Turn<'a> {
     fn begin(pool: &'a FairPool, begun_at: Instant) -> (Option<Begun<'a>>, ToDrop) {
         let mut members = pool.members.lock();
         let in_use = pool.in_use.now();
-        let limit = |in_use| (!pool.is_unlimited(in_use)).then(|| pool.threads());
+        // Read before, because the number in use is changed by comparing and swapping.
+        let (has_earlier, threads) = (pool.has_earlier(), pool.threads());
+        let limit = |in_use: InUse| (in_use.taken > 0 || has_earlier).then_some(threads);
         if limit(in_use).is_some_and(|threads| in_use.all() >= threads) {
             return (None, Vec::new()); // the end of a turn or of a job pumps
         }
         // The jobs tell what could start before this turn counts.
-        let (next, mut others) = members.begin_turn(pool.threads().saturating_sub(in_use.all()), begun_at);
+        let (next, mut others) = members.begin_turn(threads.saturating_sub(in_use.all()), begun_at);
         pool.publish(members.reserved);
         let Some((jobs, charge)) = next else { return (None, others) };
         if !pool.in_use.begin_turn(limit) {
