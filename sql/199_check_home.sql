@@ -15,10 +15,11 @@ AS
 SET NOCOUNT, XACT_ABORT ON;
 -- A client's setting would begin a transaction with the first read.
 SET IMPLICIT_TRANSACTIONS OFF;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @database nvarchar(128) = DB_NAME(), @place nvarchar(150) = CONCAT(DB_ID(), N' $(schema)'),
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @database nvarchar(128) = DB_NAME(),
+    @place nvarchar(150) = CONCAT(DB_ID(), N' $(schema)'),
     @server nvarchar(128) = CAST(SERVERPROPERTY(N'ServerName') AS nvarchar(128)),
     @guid uniqueidentifier, @fork uniqueidentifier, @group uniqueidentifier, @home_id int, @is_home bit = 0,
-    @queue_id int, @since datetime2(3);
+    @since datetime2(3);
 
 -- 5: Azure SQL Database, 8: Azure SQL Managed Instance
 IF CAST(SERVERPROPERTY(N'EngineEdition') AS int) NOT IN (5, 8)
