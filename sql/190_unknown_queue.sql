@@ -3,7 +3,7 @@
 CREATE OR ALTER PROCEDURE [$(schema)].[unknown_queue]
     @queue nvarchar(129)
 AS
-SET NOCOUNT, XACT_ABORT ON;
+SET NOCOUNT ON;  -- XACT_ABORT is the caller's: see enqueue, @on_bad
 DECLARE @message nvarchar(2048) =
     CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
 EXEC [$(schema)].[raise] 58001, @message;

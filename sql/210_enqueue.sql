@@ -14,6 +14,11 @@
 -- A full queue (max_depth) refuses the job with error 58023, after which the caller's transaction stays usable unless
 -- the caller has set XACT_ABORT ON. A job whose key or part is there already is not refused.
 --
+-- Any other error rolls the caller's transaction back. With @on_bad = 'status', an unknown or full queue and an invalid
+-- parameter are no errors, whatever the caller's XACT_ABORT: the call returns the error's number instead of 0, @refused
+-- has its text, and the transaction goes on without the job. What only shows when the job is written stays an error: a
+-- batch that is sealed or missing, an id in @after that is no job's.
+--
 -- A job that waits for others (@after; see edges) starts right after the last of them is finished or, if that is part of
 -- a caller's transaction, within about a second after its commit. The enqueue waits for an uncommitted finish of one.
 --
@@ -50,7 +55,9 @@ CREATE OR ALTER PROCEDURE [$(schema)].[enqueue]
     @force           bit             = 0,     -- 1: also if the queue is full
     @after           [$(schema)].[id_list] READONLY,  -- it starts when these jobs are done
     -- If one of these dies: hold (NULL), cancel or run (edge_list).
-    @on_dead         varchar(10)     = NULL
+    @on_dead         varchar(10)     = NULL,
+    @on_bad          varchar(10)     = 'error',  -- or status
+    @refused         nvarchar(2048)  = NULL OUTPUT
 AS
 SET NOCOUNT ON;
 -- The caller's XACT_ABORT decides what a full queue does to the caller's transaction.
@@ -62,50 +69,68 @@ SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @delivery varchar(13), @is_member bit = 0, @held bit,
     @is_gone bit = 0, @due datetime2(3), @new_id bigint, @tries int = 0, @late bit = 0,
-    @expired int, @max_depth int, @room int, @full nvarchar(2048);
+    @expired int, @max_depth int, @room int, @full nvarchar(2048), @number int;
 
-SELECT @queue_id = queue_id, @delivery = delivery, @max_depth = max_depth
-FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
-IF @queue_id IS NULL
-    EXEC [$(schema)].[unknown_queue] @queue;
-IF (@payload IS NULL AND @text IS NULL) OR (@payload IS NOT NULL AND @text IS NOT NULL)
-    THROW 58003, N'a job needs either a payload or a text', 1;
-IF @delay_ms < 0 OR @delay_ms > 315360000000 OR (@delay_ms IS NOT NULL AND @due_at IS NOT NULL)
-    THROW 58003, N'delay_ms must be 0 to 315360000000 (ten years), and cannot be combined with due_at', 1;
--- These checks are inline so that a job with only a kind does not pay for the call.
-IF @max_attempts IS NOT NULL OR @dedup_key IS NOT NULL OR @time_limit_ms IS NOT NULL OR @headers IS NOT NULL
-    OR @group_key IS NOT NULL OR @needs IS NOT NULL OR DATALENGTH(@kind) NOT BETWEEN 2 AND 128
-    OR @kind COLLATE Latin1_General_100_BIN2 LIKE N'%[^!-~]%'
-    EXEC [$(schema)].[check_job] @max_attempts, @dedup_key, @kind, @time_limit_ms, @headers, @group_key, @needs;
-IF @part_of IS NOT NULL OR @part IS NOT NULL
-BEGIN
-    IF @part_of IS NULL OR @part IS NULL OR @batch_id <> @part_of
-        THROW 58003, N'part_of and part must be given together, and batch_id must be NULL or part_of', 1;
-    SET @batch_id = @part_of;
-END;
-IF @group_key IS NOT NULL OR @batch_id IS NOT NULL
-    SET @is_member = 1;
-IF @is_member = 1 AND @delivery = 'at_most_once'
-    THROW 58003,
-        N'a queue with delivery at_most_once cannot have groups or batches, because its claims delete the jobs', 1;
-IF EXISTS (SELECT 1 FROM @after)
-BEGIN
-    SELECT @held = 1, @is_member = 1;
-    IF @on_dead NOT IN ('hold', 'cancel', 'run')
-        THROW 58003, N'on_dead must be hold, cancel or run', 1;
-    IF (SELECT COUNT(*) FROM @after) > 10000
-        THROW 58003, N'after must have at most 10000 rows', 1;
-    IF @delivery = 'at_most_once'
+SELECT @job_id = NULL, @duplicate = 0, @refused = NULL;
+IF @on_bad IS NULL OR @on_bad NOT IN ('error', 'status')
+    EXEC [$(schema)].[refuse] N'on_bad', @on_bad, N'error or status';
+-- An error under XACT_ABORT ON dooms the transaction even if it is caught.
+IF @on_bad = 'status'
+    SET XACT_ABORT OFF;
+BEGIN TRY
+    SELECT @queue_id = queue_id, @delivery = delivery, @max_depth = max_depth
+    FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
+    IF @queue_id IS NULL
+        EXEC [$(schema)].[unknown_queue] @queue;
+    IF (@payload IS NULL AND @text IS NULL) OR (@payload IS NOT NULL AND @text IS NOT NULL)
+        THROW 58003, N'a job needs either a payload or a text', 1;
+    IF @delay_ms < 0 OR @delay_ms > 315360000000 OR (@delay_ms IS NOT NULL AND @due_at IS NOT NULL)
+        THROW 58003, N'delay_ms must be 0 to 315360000000 (ten years), and cannot be combined with due_at', 1;
+    -- These checks are inline so that a job with only a kind does not pay for the call.
+    IF @max_attempts IS NOT NULL OR @dedup_key IS NOT NULL OR @time_limit_ms IS NOT NULL OR @headers IS NOT NULL
+        OR @group_key IS NOT NULL OR @needs IS NOT NULL OR DATALENGTH(@kind) NOT BETWEEN 2 AND 128
+        OR @kind COLLATE Latin1_General_100_BIN2 LIKE N'%[^!-~]%'
+        EXEC [$(schema)].[check_job] @max_attempts, @dedup_key, @kind, @time_limit_ms, @headers, @group_key, @needs;
+    IF @part_of IS NOT NULL OR @part IS NOT NULL
+    BEGIN
+        IF @part_of IS NULL OR @part IS NULL OR @batch_id <> @part_of
+            THROW 58003, N'part_of and part must be given together, and batch_id must be NULL or part_of', 1;
+        SET @batch_id = @part_of;
+    END;
+    IF @group_key IS NOT NULL OR @batch_id IS NOT NULL
+        SET @is_member = 1;
+    IF @is_member = 1 AND @delivery = 'at_most_once'
         THROW 58003,
-            N'jobs of a queue with delivery at_most_once cannot wait for others, because its claims delete the jobs', 1;
-END;
+            N'a queue with delivery at_most_once cannot have groups or batches, because its claims delete the jobs', 1;
+    IF EXISTS (SELECT 1 FROM @after)
+    BEGIN
+        SELECT @held = 1, @is_member = 1;
+        IF @on_dead NOT IN ('hold', 'cancel', 'run')
+            THROW 58003, N'on_dead must be hold, cancel or run', 1;
+        IF (SELECT COUNT(*) FROM @after) > 10000
+            THROW 58003, N'after must have at most 10000 rows', 1;
+        IF @delivery = 'at_most_once'
+            THROW 58003,
+                N'jobs of a queue with delivery at_most_once cannot wait for others, because its claims delete the jobs', 1;
+    END;
 
--- A past @due_at becomes now, because waits are measured from due_at. DATEADD takes an int, so seconds come first.
-SET @due = COALESCE(CASE WHEN @due_at > @now THEN @due_at END,
-    DATEADD(MILLISECOND, @delay_ms % 1000, DATEADD(SECOND, @delay_ms / 1000, @now)), @now);
-IF @start_within_ms IS NOT NULL OR @start_by IS NOT NULL
-    EXEC [$(schema)].[latest_start] @start_by OUTPUT, @start_within_ms, @due;
-SET @duplicate = 0;
+    -- A past @due_at becomes now, because waits are measured from due_at. DATEADD takes an int, so seconds come first.
+    SET @due = COALESCE(CASE WHEN @due_at > @now THEN @due_at END,
+        DATEADD(MILLISECOND, @delay_ms % 1000, DATEADD(SECOND, @delay_ms / 1000, @now)), @now);
+    IF @start_within_ms IS NOT NULL OR @start_by IS NOT NULL
+        EXEC [$(schema)].[latest_start] @start_by OUTPUT, @start_within_ms, @due;
+END TRY
+BEGIN CATCH
+    SET @number = ERROR_NUMBER();
+    IF @on_bad = 'error' OR @number NOT BETWEEN 58000 AND 58999 OR XACT_STATE() = -1
+    BEGIN
+        SET XACT_ABORT ON;
+        THROW;
+    END;
+    SET @refused = ERROR_MESSAGE();
+    RETURN @number;
+END CATCH;
+SET XACT_ABORT ON;
 IF @max_depth IS NOT NULL AND ISNULL(@force, 0) = 0
 BEGIN
     EXEC [$(schema)].[room] @queue_id, @queue, @max_depth, 1, @room OUTPUT, @full OUTPUT;
@@ -119,10 +144,14 @@ BEGIN
         AND NOT EXISTS (SELECT 1 FROM [$(schema)].[batch_additions]
             WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (batch_additions_part (batch_id, part)))
                         WHERE batch_id = @part_of AND part = @part AND part IS NOT NULL)
+    BEGIN
+        SET @refused = @full;
+        IF @on_bad = 'status'
+            RETURN 58023;
         EXEC [$(schema)].[raise] 58023, @full, @dooms;
+    END;
+    SET @duplicate = 0;
 END;
-SET @job_id = NULL;
-SET @duplicate = 0;
 
 IF @is_member = 1
 BEGIN

@@ -21,7 +21,9 @@ CREATE OR ALTER PROCEDURE [$(schema)].[enqueue_batch]
     @part        bigint = NULL,  -- the part's number, chosen by the caller
     @in_part     bit = 0,        -- 1: the first jobs only, if there is no room for all; needs @report, and no @part
     @force       bit = 0,        -- 1: also if the queue is full
-    @edges       [$(schema)].[edge_list] READONLY  -- what the jobs wait for
+    @edges       [$(schema)].[edge_list] READONLY,  -- what the jobs wait for
+    @on_bad      varchar(10) = 'error',  -- or status: as for enqueue, for all of the jobs; without a result then
+    @refused     nvarchar(2048) = NULL OUTPUT
 AS
 SET NOCOUNT ON;
 -- The caller's XACT_ABORT decides what a full queue does to the caller's transaction.
@@ -36,6 +38,7 @@ DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @delivery varchar(1
     @texts nvarchar(max), @late bit = 0, @expired int,
     @looked int,  -- the last key whose job was found expired
     @max_depth int, @asked int, @room int, @full nvarchar(2048),
+    @number int,
     @refused_from int;  -- the first ordinal that is refused; NULL: none
 DECLARE @numbered TABLE
 (
@@ -62,101 +65,120 @@ DECLARE @added TABLE (parent_id bigint NOT NULL, child_id bigint NOT NULL, on_de
     PRIMARY KEY CLUSTERED (parent_id, child_id));
 DECLARE @parents [$(schema)].[id_list];
 
-SELECT @queue_id = queue_id, @delivery = delivery, @max_depth = max_depth
-FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
-IF @queue_id IS NULL
-    EXEC [$(schema)].[unknown_queue] @queue;
-IF EXISTS (SELECT 1 FROM @jobs WHERE (payload IS NULL AND text IS NULL) OR (payload IS NOT NULL AND text IS NOT NULL))
-    THROW 58003, N'a job needs either a payload or a text', 1;
-IF EXISTS (SELECT 1 FROM @jobs
-    WHERE delay_ms < 0 OR delay_ms > 315360000000 OR (delay_ms IS NOT NULL AND due_at IS NOT NULL))
-    THROW 58003, N'delay_ms must be 0 to 315360000000 (ten years), and cannot be combined with due_at', 1;
-SELECT TOP (1) @wrong = max_attempts FROM @jobs WHERE max_attempts < 1;
-IF @wrong IS NOT NULL
-    EXEC [$(schema)].[refuse] N'max_attempts', @wrong, N'1 or more';
-IF EXISTS (SELECT 1 FROM @jobs WHERE kind = '' OR kind LIKE '%[^!-~]%')
-    THROW 58003, N'kind must have 1 to 64 printable ASCII characters, no spaces', 1;
-IF EXISTS (SELECT 1 FROM @jobs WHERE dedup_key IS NOT NULL)
-    SET @has_keys = 1;
-IF @has_keys = 1 AND EXISTS (SELECT 1 FROM @jobs
-    WHERE dedup_key = N'' OR DATALENGTH(dedup_key) <> DATALENGTH(LTRIM(RTRIM(dedup_key))))
-    THROW 58003, N'dedup_key must have 1 to 256 characters, with no leading or trailing spaces', 1;
-IF @has_keys = 1
-BEGIN
-    SET @texts = (SELECT STRING_AGG(CAST(dedup_key AS nvarchar(max)), N'.') FROM @jobs);
-    EXEC [$(schema)].[check_text] N'dedup_key', @texts, 1;
-END;
-IF EXISTS (SELECT 1 FROM @details)
-BEGIN
-    SET @has_details = 1;
-    SELECT TOP (1) @wrong = time_limit_ms FROM @details WHERE time_limit_ms < 1 OR time_limit_ms > 2147483647;
+SET @refused = NULL;
+IF @on_bad IS NULL OR @on_bad NOT IN ('error', 'status')
+    EXEC [$(schema)].[refuse] N'on_bad', @on_bad, N'error or status';
+-- As in enqueue.
+IF @on_bad = 'status'
+    SET XACT_ABORT OFF;
+BEGIN TRY
+    SELECT @queue_id = queue_id, @delivery = delivery, @max_depth = max_depth
+    FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
+    IF @queue_id IS NULL
+        EXEC [$(schema)].[unknown_queue] @queue;
+    IF EXISTS (SELECT 1 FROM @jobs WHERE (payload IS NULL AND text IS NULL) OR (payload IS NOT NULL AND text IS NOT NULL))
+        THROW 58003, N'a job needs either a payload or a text', 1;
+    IF EXISTS (SELECT 1 FROM @jobs
+        WHERE delay_ms < 0 OR delay_ms > 315360000000 OR (delay_ms IS NOT NULL AND due_at IS NOT NULL))
+        THROW 58003, N'delay_ms must be 0 to 315360000000 (ten years), and cannot be combined with due_at', 1;
+    SELECT TOP (1) @wrong = max_attempts FROM @jobs WHERE max_attempts < 1;
     IF @wrong IS NOT NULL
-        EXEC [$(schema)].[refuse] N'time_limit_ms', @wrong, N'1 to 2147483647 (24 days)';
-    IF EXISTS (SELECT 1 FROM @details WHERE DATALENGTH(headers) > 2600 OR ISJSON(headers) = 0 OR headers NOT LIKE N'{%')
-        THROW 58003, N'headers must be a JSON object of up to 1300 characters, which begins with {', 1;
-    IF EXISTS (SELECT 1 FROM @details AS d CROSS APPLY OPENJSON(d.headers) AS h WHERE h.[key] LIKE N'readpast-%')
-        THROW 58003, N'headers must not have names that begin with readpast-', 1;
-    IF EXISTS (SELECT 1 FROM @details
-        WHERE DATALENGTH(group_key) = 0 OR DATALENGTH(group_key) > 256
-        OR DATALENGTH(group_key) <> DATALENGTH(LTRIM(RTRIM(group_key))))
-        THROW 58003, N'group_key must have 1 to 128 characters, with no leading or trailing spaces', 1;
-    SET @texts = (SELECT STRING_AGG(CAST(group_key AS nvarchar(max)), N'.') FROM @details);
-    EXEC [$(schema)].[check_text] N'group_key', @texts, 1;
-    SET @texts = (SELECT STRING_AGG(CAST(headers AS nvarchar(max)), N'.') FROM @details);
-    EXEC [$(schema)].[check_text] N'headers', @texts;
-    IF EXISTS (SELECT 1 FROM @details WHERE needs IS NOT NULL)
-        EXEC [$(schema)].[check_needs] @details = @details;
-    IF EXISTS (SELECT 1 FROM @details WHERE start_by IS NOT NULL OR start_within_ms IS NOT NULL)
-        SET @may_expire = 1;
-    SELECT TOP (1) @wrong = d.ordinal FROM @details AS d
-        WHERE NOT EXISTS (SELECT 1 FROM @jobs AS n WHERE n.ordinal = d.ordinal);
-    IF @wrong IS NOT NULL
-        EXEC [$(schema)].[refuse] N'ordinal in details', @wrong, N'the ordinal of a job';
-    IF @may_expire = 1
+        EXEC [$(schema)].[refuse] N'max_attempts', @wrong, N'1 or more';
+    IF EXISTS (SELECT 1 FROM @jobs WHERE kind = '' OR kind LIKE '%[^!-~]%')
+        THROW 58003, N'kind must have 1 to 64 printable ASCII characters, no spaces', 1;
+    IF EXISTS (SELECT 1 FROM @jobs WHERE dedup_key IS NOT NULL)
+        SET @has_keys = 1;
+    IF @has_keys = 1 AND EXISTS (SELECT 1 FROM @jobs
+        WHERE dedup_key = N'' OR DATALENGTH(dedup_key) <> DATALENGTH(LTRIM(RTRIM(dedup_key))))
+        THROW 58003, N'dedup_key must have 1 to 256 characters, with no leading or trailing spaces', 1;
+    IF @has_keys = 1
     BEGIN
-        IF EXISTS (SELECT 1 FROM @details WHERE start_by IS NOT NULL AND start_within_ms IS NOT NULL)
-            THROW 58003, N'start_by and start_within_ms cannot be combined', 1;
-        SELECT TOP (1) @wrong = start_within_ms FROM @details
-            WHERE start_within_ms < 1 OR start_within_ms > 315360000000;
-        IF @wrong IS NOT NULL
-            EXEC [$(schema)].[refuse] N'start_within_ms', @wrong, N'1 to 315360000000 (ten years)';
+        SET @texts = (SELECT STRING_AGG(CAST(dedup_key AS nvarchar(max)), N'.') FROM @jobs);
+        EXEC [$(schema)].[check_text] N'dedup_key', @texts, 1;
     END;
-    IF EXISTS (SELECT 1 FROM @details WHERE batch_id IS NOT NULL OR group_key IS NOT NULL)
+    IF EXISTS (SELECT 1 FROM @details)
+    BEGIN
+        SET @has_details = 1;
+        SELECT TOP (1) @wrong = time_limit_ms FROM @details WHERE time_limit_ms < 1 OR time_limit_ms > 2147483647;
+        IF @wrong IS NOT NULL
+            EXEC [$(schema)].[refuse] N'time_limit_ms', @wrong, N'1 to 2147483647 (24 days)';
+        IF EXISTS (SELECT 1 FROM @details WHERE DATALENGTH(headers) > 2600 OR ISJSON(headers) = 0 OR headers NOT LIKE N'{%')
+            THROW 58003, N'headers must be a JSON object of up to 1300 characters, which begins with {', 1;
+        IF EXISTS (SELECT 1 FROM @details AS d CROSS APPLY OPENJSON(d.headers) AS h WHERE h.[key] LIKE N'readpast-%')
+            THROW 58003, N'headers must not have names that begin with readpast-', 1;
+        IF EXISTS (SELECT 1 FROM @details
+            WHERE DATALENGTH(group_key) = 0 OR DATALENGTH(group_key) > 256
+            OR DATALENGTH(group_key) <> DATALENGTH(LTRIM(RTRIM(group_key))))
+            THROW 58003, N'group_key must have 1 to 128 characters, with no leading or trailing spaces', 1;
+        SET @texts = (SELECT STRING_AGG(CAST(group_key AS nvarchar(max)), N'.') FROM @details);
+        EXEC [$(schema)].[check_text] N'group_key', @texts, 1;
+        SET @texts = (SELECT STRING_AGG(CAST(headers AS nvarchar(max)), N'.') FROM @details);
+        EXEC [$(schema)].[check_text] N'headers', @texts;
+        IF EXISTS (SELECT 1 FROM @details WHERE needs IS NOT NULL)
+            EXEC [$(schema)].[check_needs] @details = @details;
+        IF EXISTS (SELECT 1 FROM @details WHERE start_by IS NOT NULL OR start_within_ms IS NOT NULL)
+            SET @may_expire = 1;
+        SELECT TOP (1) @wrong = d.ordinal FROM @details AS d
+            WHERE NOT EXISTS (SELECT 1 FROM @jobs AS n WHERE n.ordinal = d.ordinal);
+        IF @wrong IS NOT NULL
+            EXEC [$(schema)].[refuse] N'ordinal in details', @wrong, N'the ordinal of a job';
+        IF @may_expire = 1
+        BEGIN
+            IF EXISTS (SELECT 1 FROM @details WHERE start_by IS NOT NULL AND start_within_ms IS NOT NULL)
+                THROW 58003, N'start_by and start_within_ms cannot be combined', 1;
+            SELECT TOP (1) @wrong = start_within_ms FROM @details
+                WHERE start_within_ms < 1 OR start_within_ms > 315360000000;
+            IF @wrong IS NOT NULL
+                EXEC [$(schema)].[refuse] N'start_within_ms', @wrong, N'1 to 315360000000 (ten years)';
+        END;
+        IF EXISTS (SELECT 1 FROM @details WHERE batch_id IS NOT NULL OR group_key IS NOT NULL)
+            SET @has_members = 1;
+    END;
+    IF @part_of IS NOT NULL OR @part IS NOT NULL
+    BEGIN
+        IF @part_of IS NULL OR @part IS NULL OR EXISTS (SELECT 1 FROM @details WHERE batch_id <> @part_of)
+            THROW 58003, N'part_of and part must be given together, and batch_id must be NULL or part_of', 1;
         SET @has_members = 1;
-END;
-IF @part_of IS NOT NULL OR @part IS NOT NULL
-BEGIN
-    IF @part_of IS NULL OR @part IS NULL OR EXISTS (SELECT 1 FROM @details WHERE batch_id <> @part_of)
-        THROW 58003, N'part_of and part must be given together, and batch_id must be NULL or part_of', 1;
-    SET @has_members = 1;
-END;
-IF EXISTS (SELECT 1 FROM @edges)
-BEGIN
-    SET @has_edges = 1;
-    IF (SELECT COUNT(*) FROM @edges) > 10000
-        THROW 58003, N'edges must have at most 10000 rows', 1;
-    IF EXISTS (SELECT 1 FROM @edges
-        WHERE (parent_id IS NULL AND parent_ordinal IS NULL) OR (parent_id IS NOT NULL AND parent_ordinal IS NOT NULL))
-        THROW 58003, N'an edge needs either a parent_id or a parent_ordinal', 1;
-    IF EXISTS (SELECT 1 FROM @edges WHERE on_dead NOT IN ('hold', 'cancel', 'run'))
-        THROW 58003, N'on_dead must be hold, cancel or run', 1;
-    SELECT TOP (1) @wrong = e.ordinal FROM @edges AS e
-        WHERE NOT EXISTS (SELECT 1 FROM @jobs AS n WHERE n.ordinal = e.ordinal);
-    IF @wrong IS NOT NULL
-        EXEC [$(schema)].[refuse] N'ordinal in edges', @wrong, N'the ordinal of a job';
-    SELECT TOP (1) @wrong = e.parent_ordinal FROM @edges AS e
-        WHERE e.parent_ordinal >= e.ordinal
-            OR e.parent_ordinal IS NOT NULL
-               AND NOT EXISTS (SELECT 1 FROM @jobs AS n WHERE n.ordinal = e.parent_ordinal);
-    IF @wrong IS NOT NULL
-        EXEC [$(schema)].[refuse] N'parent_ordinal in edges', @wrong, N'the ordinal of an earlier job';
-END;
-IF @has_members = 1 AND @delivery = 'at_most_once'
-    THROW 58003,
-        N'a queue with delivery at_most_once cannot have groups or batches, because its claims delete the jobs', 1;
-IF @has_edges = 1 AND @delivery = 'at_most_once'
-    THROW 58003,
-        N'jobs of a queue with delivery at_most_once cannot wait for others, because its claims delete the jobs', 1;
+    END;
+    IF EXISTS (SELECT 1 FROM @edges)
+    BEGIN
+        SET @has_edges = 1;
+        IF (SELECT COUNT(*) FROM @edges) > 10000
+            THROW 58003, N'edges must have at most 10000 rows', 1;
+        IF EXISTS (SELECT 1 FROM @edges
+            WHERE (parent_id IS NULL AND parent_ordinal IS NULL) OR (parent_id IS NOT NULL AND parent_ordinal IS NOT NULL))
+            THROW 58003, N'an edge needs either a parent_id or a parent_ordinal', 1;
+        IF EXISTS (SELECT 1 FROM @edges WHERE on_dead NOT IN ('hold', 'cancel', 'run'))
+            THROW 58003, N'on_dead must be hold, cancel or run', 1;
+        SELECT TOP (1) @wrong = e.ordinal FROM @edges AS e
+            WHERE NOT EXISTS (SELECT 1 FROM @jobs AS n WHERE n.ordinal = e.ordinal);
+        IF @wrong IS NOT NULL
+            EXEC [$(schema)].[refuse] N'ordinal in edges', @wrong, N'the ordinal of a job';
+        SELECT TOP (1) @wrong = e.parent_ordinal FROM @edges AS e
+            WHERE e.parent_ordinal >= e.ordinal
+                OR e.parent_ordinal IS NOT NULL
+                   AND NOT EXISTS (SELECT 1 FROM @jobs AS n WHERE n.ordinal = e.parent_ordinal);
+        IF @wrong IS NOT NULL
+            EXEC [$(schema)].[refuse] N'parent_ordinal in edges', @wrong, N'the ordinal of an earlier job';
+    END;
+    IF @has_members = 1 AND @delivery = 'at_most_once'
+        THROW 58003,
+            N'a queue with delivery at_most_once cannot have groups or batches, because its claims delete the jobs', 1;
+    IF @has_edges = 1 AND @delivery = 'at_most_once'
+        THROW 58003,
+            N'jobs of a queue with delivery at_most_once cannot wait for others, because its claims delete the jobs', 1;
+END TRY
+BEGIN CATCH
+    SET @number = ERROR_NUMBER();
+    IF @on_bad = 'error' OR @number NOT BETWEEN 58000 AND 58999 OR XACT_STATE() = -1
+    BEGIN
+        SET XACT_ABORT ON;
+        THROW;
+    END;
+    SET @refused = ERROR_MESSAGE();
+    RETURN @number;
+END CATCH;
+SET XACT_ABORT ON;
 
 IF @max_depth IS NOT NULL AND ISNULL(@force, 0) = 0
 BEGIN
@@ -181,7 +203,12 @@ BEGIN
         WHERE r.place > @room
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
     IF @refused_from IS NOT NULL AND @in_part = 0
+    BEGIN
+        SET @refused = @full;
+        IF @on_bad = 'status'
+            RETURN 58023;
         EXEC [$(schema)].[raise] 58023, @full, @dooms;
+    END;
 END;
 
 INSERT @numbered (ordinal, own_id)
