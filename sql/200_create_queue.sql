@@ -22,7 +22,8 @@ CREATE OR ALTER PROCEDURE [$(schema)].[create_queue]
                                          -- deleted; 0 (default): the next one has it
     @age_after_ms bigint        = NULL,  -- a ready job counts as one priority higher for each such time that it has
                                          -- waited: 1000 to 31536000000 (a year); 0 (default): never
-    @fair         bit           = NULL   -- 1: groups share the queue by their weights, and take no turns; 0 (default)
+    @fair         bit           = NULL,   -- 1: groups share the queue by their weights, and take no turns; 0 (default)
+    @audit_id     bigint = NULL  -- the caller's entry in the audit (begin_audit); NULL: this call adds one
 AS
 SET NOCOUNT ON;
 -- adopt: refuse_options
@@ -107,7 +108,7 @@ END;
 
 DECLARE @queue_id int, @old_order varchar(4), @old_delivery varchar(13), @old_sink nvarchar(517), @old_running int,
     @old_rate int, @old_dead_queue nvarchar(128), @old_age bigint, @old_fair bit,
-    @old_limit int, @old_halts bit, @created bit = 0;
+    @old_limit int, @old_halts bit, @created bit = 0, @same bit = 0, @action varchar(32), @members nvarchar(max);
 
 BEGIN TRANSACTION;
 -- HOLDLOCK: sessions that create the same queue wait here instead of failing with a duplicate key. It is not used in a
@@ -115,7 +116,22 @@ BEGIN TRANSACTION;
 IF @is_inside = 0
     SELECT @queue_id = queue_id, @old_order = claim_order, @old_delivery = delivery, @old_sink = sink,
            @old_running = max_running, @old_rate = rate_jobs, @old_dead_queue = dead_queue,
-           @old_age = age_after_ms, @old_fair = fair, @old_limit = group_limit, @old_halts = halt_groups
+           @old_age = age_after_ms, @old_fair = fair, @old_limit = group_limit, @old_halts = halt_groups,
+           @same = CASE WHEN ISNULL(@claim_order, claim_order) = claim_order
+               AND ISNULL(@completion, completion) = completion AND ISNULL(@delivery, delivery) = delivery
+               AND ISNULL(@max_attempts, max_attempts) = max_attempts
+               AND COALESCE(@keep_done_s, keep_done_s, 0) = ISNULL(keep_done_s, 0)
+               AND COALESCE(@keep_dead_s, keep_dead_s, 0) = ISNULL(keep_dead_s, 0)
+               AND COALESCE(@sink, sink, N'') = ISNULL(sink, N'') AND ISNULL(@group_limit, group_limit) = group_limit
+               AND ISNULL(@retry_passes, retry_passes) = retry_passes
+               AND COALESCE(@max_running, max_running, 0) = ISNULL(max_running, 0)
+               AND COALESCE(@rate_jobs, rate_jobs, 0) = ISNULL(rate_jobs, 0)
+               AND COALESCE(@rate_ms, rate_ms, 0) = ISNULL(rate_ms, 0)
+               AND COALESCE(@dead_queue, dead_queue, N'') = ISNULL(dead_queue, N'')
+               AND COALESCE(@max_depth, max_depth, 0) = ISNULL(max_depth, 0)
+               AND ISNULL(@halt_groups, halt_groups) = halt_groups
+               AND COALESCE(@age_after_ms, age_after_ms, 0) = ISNULL(age_after_ms, 0) AND ISNULL(@fair, fair) = fair
+               THEN 1 ELSE 0 END
     FROM [$(schema)].[queues] WITH (UPDLOCK, HOLDLOCK, FORCESEEK (queues_name (name)))
     WHERE name = @queue;
 
@@ -204,6 +220,22 @@ IF @dead_name IS NOT NULL
 IF @delivery = 'at_most_once' AND EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (NOLOCK) WHERE dead_queue = @queue)
     THROW 58003,
         N'the dead_queue of another queue cannot have delivery at_most_once, because its claims delete the jobs', 1;
+-- Programs may call this each time they start.
+IF @same = 0
+BEGIN
+    SET @action = CASE WHEN @created = 1 THEN 'create_queue' ELSE 'set_queue' END;
+    SET @members = CONCAT(N',"queue_id":', @queue_id, N',"claim_order":"' + @claim_order + N'"',
+        N',"completion":"' + @completion + N'"', N',"delivery":"' + @delivery + N'"',
+        N',"max_attempts":' + CAST(@max_attempts AS varchar(20)),
+        N',"keep_done_s":' + CAST(@keep_done_s AS varchar(20)), N',"keep_dead_s":' + CAST(@keep_dead_s AS varchar(20)),
+        N',"sink":"' + STRING_ESCAPE(@sink, 'json') + N'"', N',"group_limit":' + CAST(@group_limit AS varchar(20)),
+        N',"retry_passes":' + CAST(@retry_passes AS varchar(20)), N',"max_running":' + CAST(@max_running AS varchar(20)),
+        N',"rate_jobs":' + CAST(@rate_jobs AS varchar(20)), N',"rate_ms":' + CAST(@rate_ms AS varchar(20)),
+        N',"dead_queue":"' + STRING_ESCAPE(@dead_queue, 'json') + N'"',
+        N',"max_depth":' + CAST(@max_depth AS varchar(20)), N',"halt_groups":' + CAST(@halt_groups AS varchar(20)),
+        N',"age_after_ms":' + CAST(@age_after_ms AS varchar(20)), N',"fair":' + CAST(@fair AS varchar(20)));
+    EXEC [$(schema)].[note_action] @audit_id, @action, @queue, @members;
+END;
 COMMIT TRANSACTION;
 
 -- As other queues; after the commit, so that pause_all finds the queue, or this finds the hold.

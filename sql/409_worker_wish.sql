@@ -10,19 +10,20 @@
 -- it is taken back in the same way. list_workers shows what was asked, and whether it was delivered. Result: worker_id,
 -- queue and name of each worker that was asked. Cannot run in a transaction.
 CREATE OR ALTER PROCEDURE [$(schema)].[worker_wish]
-    @worker  nvarchar(129),          -- a worker_id, or the name of one or several workers
-    @queue   nvarchar(129) = NULL,   -- NULL: its workers of all queues
-    @quiet   bit           = NULL,
-    @stop    bit           = NULL,
-    @threads int           = NULL,   -- 0 to 1,024
-    @debug_s int           = NULL,   -- 0 to 86,400 (a day)
-    @by_name bit           = 0
+    @worker   nvarchar(129),          -- a worker_id, or the name of one or several workers
+    @queue    nvarchar(129) = NULL,   -- NULL: its workers of all queues
+    @quiet    bit           = NULL,
+    @stop     bit           = NULL,
+    @threads  int           = NULL,   -- 0 to 1,024
+    @debug_s  int           = NULL,   -- 0 to 86,400 (a day)
+    @by_name  bit           = 0,
+    @audit_id bigint = NULL  -- the caller's entry in the audit (begin_audit); NULL: this call adds one
 AS
 SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 SET IMPLICIT_TRANSACTIONS OFF;  -- as in pause
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @id uniqueidentifier, @next uniqueidentifier,
-    @named int = 0, @debug_until datetime2(3), @message nvarchar(2048);
+    @named int = 0, @debug_until datetime2(3), @message nvarchar(2048), @own bigint, @members nvarchar(2000);
 DECLARE @found TABLE (worker_id uniqueidentifier NOT NULL PRIMARY KEY CLUSTERED);
 
 IF @@TRANCOUNT > 0
@@ -46,6 +47,12 @@ IF @quiet IS NULL AND @stop IS NULL AND @threads IS NULL AND @debug_s IS NULL
 IF LEN(@worker) = 36 AND @by_name = 0
     SET @id = TRY_CONVERT(uniqueidentifier, @worker);
 SET @debug_until = CASE WHEN @debug_s > 0 THEN DATEADD(SECOND, @debug_s, @now) END;
+
+SET @members = CONCAT(N',"worker":"', STRING_ESCAPE(@worker, 'json'), N'"',
+    N',"quiet":' + CAST(@quiet AS varchar(20)), N',"stop":' + CAST(@stop AS varchar(20)),
+    N',"threads":' + CAST(@threads AS varchar(20)), N',"debug_s":' + CAST(@debug_s AS varchar(20)),
+    CASE WHEN @by_name = 1 THEN N',"by_name":1' END);
+EXEC [$(schema)].[note_action] @audit_id, 'ask_worker', @queue, @members, @goes_on = 1, @own = @own OUTPUT;
 
 -- First for the name, then for its workers: see register_worker.
 IF @by_name = 1
@@ -109,6 +116,9 @@ BEGIN
         N' has the name or the id ', @worker);
     EXEC [$(schema)].[raise] 58003, @message;
 END;
+
+IF @own IS NOT NULL
+    EXEC [$(schema)].[end_audit] @own;
 
 SELECT w.worker_id, q.name AS queue, w.name
 FROM @found AS f

@@ -1,17 +1,21 @@
 -- Pauses a queue: no more jobs are claimed. Claimed jobs finish, and jobs can still be enqueued. Cannot run in a
 -- transaction.
 CREATE OR ALTER PROCEDURE [$(schema)].[pause]
-    @queue nvarchar(129)
+    @queue    nvarchar(129),
+    @audit_id bigint = NULL  -- the caller's entry in the audit (begin_audit); NULL: this call adds one
 AS
 SET NOCOUNT, XACT_ABORT ON;
 SET IMPLICIT_TRANSACTIONS OFF;  -- a client's setting would leave a transaction open after this call
 IF @@TRANCOUNT > 0
     THROW 58003, N'pause would block the queue inside a transaction; COMMIT or ROLLBACK it first', 1;
 
+BEGIN TRANSACTION;
 UPDATE q
 SET paused = paused + 1 - paused % 2
 FROM [$(schema)].[queues] AS q WITH (ROWLOCK, FORCESEEK, INDEX (queues_name))
 WHERE q.name = @queue;
 IF @@ROWCOUNT = 0
     EXEC [$(schema)].[unknown_queue] @queue;
+EXEC [$(schema)].[note_action] @audit_id, 'pause', @queue;
+COMMIT TRANSACTION;
 GO

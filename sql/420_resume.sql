@@ -1,16 +1,20 @@
 -- Resumes a paused queue. Cannot run in a transaction.
 CREATE OR ALTER PROCEDURE [$(schema)].[resume]
-    @queue nvarchar(129)
+    @queue    nvarchar(129),
+    @audit_id bigint = NULL  -- the caller's entry in the audit (begin_audit); NULL: this call adds one
 AS
 SET NOCOUNT, XACT_ABORT ON;
 SET IMPLICIT_TRANSACTIONS OFF;  -- as in pause
 IF @@TRANCOUNT > 0
     THROW 58003, N'resume would block the queue inside a transaction; COMMIT or ROLLBACK it first', 1;
 
+BEGIN TRANSACTION;
 UPDATE q
 SET paused = paused - paused % 2  -- but not pause_all
 FROM [$(schema)].[queues] AS q WITH (ROWLOCK, FORCESEEK, INDEX (queues_name))
 WHERE q.name = @queue;
 IF @@ROWCOUNT = 0
     EXEC [$(schema)].[unknown_queue] @queue;
+EXEC [$(schema)].[note_action] @audit_id, 'resume', @queue;
+COMMIT TRANSACTION;
 GO

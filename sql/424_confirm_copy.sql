@@ -3,11 +3,12 @@
 -- another database in advance that is no copy, such as the partner of a geo-replication. Cannot run in a transaction.
 CREATE OR ALTER PROCEDURE [$(schema)].[confirm_copy]
     @server        nvarchar(129) = NULL,  -- as SERVERPROPERTY(N'ServerName') returns it there
-    @database_name nvarchar(129) = NULL
+    @database_name nvarchar(129) = NULL,
+    @audit_id      bigint = NULL  -- the caller's entry in the audit (begin_audit); NULL: this call adds one
 AS
 SET NOCOUNT, XACT_ABORT ON;
 SET IMPLICIT_TRANSACTIONS OFF;  -- as in pause
-DECLARE @now datetime2(3) = SYSUTCDATETIME();
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @own bigint, @members nvarchar(max);
 IF @@TRANCOUNT > 0
     THROW 58003, N'confirm_copy would block all queues inside a transaction; COMMIT or ROLLBACK it first', 1;
 
@@ -16,10 +17,15 @@ IF @server IS NOT NULL AND @database_name IS NULL OR @server IS NULL AND @databa
 
 IF DATALENGTH(@server) > 256 OR DATALENGTH(@database_name) > 256
     THROW 58003, N'server and database_name must have at most 128 characters', 1;
+SET @members = N',"server":"' + STRING_ESCAPE(@server, 'json') + N'","database":"'
+    + STRING_ESCAPE(@database_name, 'json') + N'"';  -- NULL for this database
+EXEC [$(schema)].[note_action] @audit_id, 'confirm_copy', @members = @members, @goes_on = 1, @own = @own OUTPUT;
 IF @server IS NOT NULL
 BEGIN
     INSERT [$(schema)].[homes] (server, database_name, noted_at, login)
     VALUES (@server, @database_name, SYSUTCDATETIME(), ISNULL(ORIGINAL_LOGIN(), USER_NAME()));
+    IF @own IS NOT NULL
+        EXEC [$(schema)].[end_audit] @own;
     RETURN 0;
 END;
 EXEC [$(schema)].[check_home] @confirm = 1;
@@ -32,4 +38,6 @@ WHERE s.next_at < @now
 OPTION (MAXDOP 1);
 DELETE [$(schema)].[holds] WHERE hold = 4;
 EXEC [$(schema)].[set_hold] 4, 0;
+IF @own IS NOT NULL
+    EXEC [$(schema)].[end_audit] @own;
 GO

@@ -10,20 +10,23 @@
 -- newest first: a key's new entry in jobs_dedup may have to wait for a producer, and a second entry held meanwhile
 -- could cause a deadlock.
 CREATE OR ALTER PROCEDURE [$(schema)].[requeue]
-    @queue   nvarchar(129),
-    @job_id  bigint         = NULL,
-    @max     int            = 1000,
-    @payload varbinary(max) = NULL,  -- with @job_id: a new payload
-    @text    nvarchar(max)  = NULL,  -- or a new text
-    @listed  bit            = 0,     -- 1: the jobs of @jobs, no job if @jobs is empty
-    @jobs    [$(schema)].[id_list] READONLY
+    @queue    nvarchar(129),
+    @job_id   bigint         = NULL,
+    @max      int            = 1000,
+    @payload  varbinary(max) = NULL,  -- with @job_id: a new payload
+    @text     nvarchar(max)  = NULL,  -- or a new text
+    @listed   bit            = 0,     -- 1: the jobs of @jobs, no job if @jobs is empty
+    @jobs     [$(schema)].[id_list] READONLY,
+    @audit_id bigint = NULL  -- the caller's entry in the audit (begin_audit); NULL: this call adds one
 AS
 SET NOCOUNT ON;
 -- adopt: requeue_refused
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @requeued int = 0, @rounds int = 0, @found int,
-    @listed_so_far int = 0, @id bigint, @last_id bigint, @first_ready bigint;
+    @listed_so_far int = 0, @id bigint, @last_id bigint, @first_ready bigint, @own bigint,
+    @members nvarchar(100);
+DECLARE @named [$(schema)].[id_list];
 -- has_key: NULL once the job was tried. IGNORE_DUP_KEY: a job that moves in an index during the read may be found
 -- twice.
 DECLARE @dead TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED WITH (IGNORE_DUP_KEY = ON), has_key bit NULL);
@@ -41,6 +44,14 @@ IF (SELECT COUNT(*) FROM @jobs) > 1000
     THROW 58003, N'jobs must have at most 1000 rows', 1;
 IF (@payload IS NOT NULL OR @text IS NOT NULL) AND @job_id IS NULL OR @payload IS NOT NULL AND @text IS NOT NULL
     THROW 58003, N'payload or text requires job_id, and only one of them can be given', 1;
+
+IF @job_id IS NOT NULL
+    INSERT @named (job_id) VALUES (@job_id);
+ELSE
+    INSERT @named (job_id) SELECT job_id FROM @jobs;
+SET @members = CASE WHEN @payload IS NOT NULL OR @text IS NOT NULL THEN N',"payload":true'
+    WHEN @job_id IS NULL AND @listed = 0 THEN CONCAT(N',"state":"dead","max":', @max) END;
+EXEC [$(schema)].[note_action] @audit_id, 'requeue', @queue, @members, @jobs = @named, @goes_on = 1, @own = @own OUTPUT;
 
 -- Repeats, at most ten times, if fewer jobs were requeued than found: rows were locked, or producers took the keys.
 WHILE @rounds < 10
@@ -187,5 +198,7 @@ IF @requeued > 0
     EXEC [$(schema)].[advance_groups] @queue_id;
 
 -- adopt: add_tried_again
+IF @own IS NOT NULL
+    EXEC [$(schema)].[end_audit] @own, @requeued;
 SELECT @requeued AS requeued;
 GO

@@ -9,15 +9,16 @@
 -- Waits for locked jobs, so that a job that is being claimed does not escape. Locks all rows first, in the order of
 -- job_id, so that no job changes its state between check and update.
 CREATE OR ALTER PROCEDURE [$(schema)].[cancel]
-    @queue  nvarchar(129),
-    @job_id bigint         = NULL,
-    @why    nvarchar(1001) = NULL,  -- up to 1,000 characters; a longer text is rejected, not cut
-    @jobs   [$(schema)].[id_list] READONLY
+    @queue    nvarchar(129),
+    @job_id   bigint         = NULL,
+    @why      nvarchar(1001) = NULL,  -- up to 1,000 characters; a longer text is rejected, not cut
+    @jobs     [$(schema)].[id_list] READONLY,
+    @audit_id bigint = NULL  -- the caller's entry in the audit (begin_audit); NULL: this call adds one
 AS
 SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @error nvarchar(4000), @granted bit,
-    @next_id int, @next nvarchar(128);
+    @next_id int, @next nvarchar(128), @cancelled int;
 DECLARE @asked [$(schema)].[id_list];
 DECLARE @members [$(schema)].[member_list];
 DECLARE @held TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, fence int NOT NULL, running bit NOT NULL,
@@ -85,6 +86,8 @@ BEGIN
 END;
 EXEC [$(schema)].[note_ends] @queue_id, @members;
 EXEC [$(schema)].[note_edges] @members;
+SET @cancelled = (SELECT COUNT(*) FROM @held);
+EXEC [$(schema)].[note_action] @audit_id, 'cancel', @queue, @why = @why, @jobs = @asked, @changed = @cancelled;
 COMMIT TRANSACTION;
 EXEC [$(schema)].[advance_edges];
 IF EXISTS (SELECT 1 FROM @members WHERE group_key IS NOT NULL)
@@ -108,6 +111,6 @@ BEGIN
     INSERT @asked (job_id) SELECT job_id FROM @moved WHERE queue_id = @next_id;
     DELETE @moved WHERE queue_id = @next_id;
     IF @next IS NOT NULL
-        EXEC [$(schema)].[cancel] @queue = @next, @why = @why, @jobs = @asked;
+        EXEC [$(schema)].[cancel] @queue = @next, @why = @why, @jobs = @asked, @audit_id = @audit_id;
 END;
 GO

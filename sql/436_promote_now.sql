@@ -2,13 +2,14 @@
 -- A job of a group that has no turn then waits for its turn. Waits for locked jobs, in the order of job_id. Result:
 -- promoted (how many of the jobs were scheduled jobs of the queue).
 CREATE OR ALTER PROCEDURE [$(schema)].[promote_now]
-    @queue  nvarchar(129),
-    @job_id bigint = NULL,
-    @jobs   [$(schema)].[id_list] READONLY
+    @queue    nvarchar(129),
+    @job_id   bigint = NULL,
+    @jobs     [$(schema)].[id_list] READONLY,
+    @audit_id bigint = NULL  -- the caller's entry in the audit (begin_audit); NULL: this call adds one
 AS
 SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @queue_id int, @first_ready bigint;
+DECLARE @queue_id int, @first_ready bigint, @count int;
 DECLARE @asked [$(schema)].[id_list];
 DECLARE @held TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
 DECLARE @promoted TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, state tinyint NOT NULL,
@@ -43,6 +44,8 @@ OPTION (MAXDOP 1);
 IF EXISTS (SELECT 1 FROM @promoted WHERE state = 6)
     INSERT [$(schema)].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended, job_id)
     SELECT @queue_id, group_key, 0, MIN(job_id) FROM @promoted WHERE state = 6 GROUP BY group_key;
+SET @count = (SELECT COUNT(*) FROM @promoted);
+EXEC [$(schema)].[note_action] @audit_id, 'promote', @queue, @jobs = @asked, @changed = @count;
 COMMIT TRANSACTION;
 IF EXISTS (SELECT 1 FROM @promoted WHERE state = 6)
     EXEC [$(schema)].[advance_groups] @queue_id;
@@ -50,5 +53,5 @@ SET @first_ready = (SELECT MIN(job_id) FROM @promoted WHERE state = 0);
 IF @first_ready IS NOT NULL
     EXEC [$(schema)].[lower_marks] @queue_id, @first_ready;
 
-SELECT COUNT(*) AS promoted FROM @promoted;
+SELECT @count AS promoted;
 GO

@@ -5,9 +5,10 @@
 -- Waits for locked jobs. Result: job_id (of the done job), new_id, duplicate (1: new_id is the unfinished job), without a
 -- row for jobs that are not done. A second call runs the jobs once more.
 CREATE OR ALTER PROCEDURE [$(schema)].[run_again]
-    @queue  nvarchar(129),
-    @job_id bigint = NULL,
-    @jobs   [$(schema)].[id_list] READONLY
+    @queue    nvarchar(129),
+    @job_id   bigint = NULL,
+    @jobs     [$(schema)].[id_list] READONLY,
+    @audit_id bigint = NULL  -- the caller's entry in the audit (begin_audit); NULL: this call adds one
 AS
 SET NOCOUNT ON;
 -- adopt: refuse
@@ -17,7 +18,8 @@ SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @queue_id int, @id bigint, @found bit, @payload varbinary(max), @text nvarchar(max), @payload_utf16 bit,
     @priority smallint, @max_attempts int, @dedup_key nvarchar(256), @correlation_id uniqueidentifier,
     @kind varchar(64), @time_limit_ms int, @headers nvarchar(1500), @group_key nvarchar(128), @needs varchar(1000),
-    @new_id bigint, @duplicate bit, @first_id bigint, @grouped bit = 0;
+    @new_id bigint, @duplicate bit, @first_id bigint, @grouped bit = 0,
+    @count int;
 DECLARE @asked [$(schema)].[id_list];
 DECLARE @again TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, new_id bigint NOT NULL, duplicate bit NOT NULL);
 
@@ -78,6 +80,8 @@ BEGIN
     END;
     SET @id = (SELECT MIN(job_id) FROM @asked WHERE job_id > @id);
 END;
+SET @count = (SELECT COUNT(*) FROM @again WHERE duplicate = 0);
+EXEC [$(schema)].[note_action] @audit_id, 'run_again', @queue, @jobs = @asked, @changed = @count;
 COMMIT TRANSACTION;
 
 -- In a transaction, enqueue has left these to its caller.

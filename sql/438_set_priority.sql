@@ -4,11 +4,13 @@
 CREATE OR ALTER PROCEDURE [$(schema)].[set_priority]
     @queue    nvarchar(129),
     @jobs     [$(schema)].[id_list] READONLY,
-    @priority smallint  -- smaller runs first
+    @priority smallint,  -- smaller runs first
+    @audit_id bigint = NULL  -- the caller's entry in the audit (begin_audit); NULL: this call adds one
 AS
 SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @queue_id int, @first_ready bigint, @changed int, @granted bit;
+DECLARE @queue_id int, @first_ready bigint, @changed int, @granted bit,
+    @members nvarchar(40) = CONCAT(N',"priority":', @priority);
 DECLARE @held TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
@@ -37,6 +39,7 @@ FROM @held AS h
 INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = h.job_id
 OPTION (MAXDOP 1);
 SET @changed = @@ROWCOUNT;
+EXEC [$(schema)].[note_action] @audit_id, 'set_priority', @queue, @members, @jobs = @jobs, @changed = @changed;
 COMMIT TRANSACTION;
 
 -- A ready job may be below its new priority's mark.

@@ -2,13 +2,14 @@
 -- group gets its turn, and the dead job stays dead. Waits for locked jobs, in the order of job_id. Result: skipped (how
 -- many of the jobs halted their groups).
 CREATE OR ALTER PROCEDURE [$(schema)].[skip]
-    @queue  nvarchar(129),
-    @job_id bigint = NULL,
-    @jobs   [$(schema)].[id_list] READONLY
+    @queue    nvarchar(129),
+    @job_id   bigint = NULL,
+    @jobs     [$(schema)].[id_list] READONLY,
+    @audit_id bigint = NULL  -- the caller's entry in the audit (begin_audit); NULL: this call adds one
 AS
 SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @queue_id int;
+DECLARE @queue_id int, @count int;
 DECLARE @asked [$(schema)].[id_list];
 DECLARE @skipped [$(schema)].[member_list];
 
@@ -37,9 +38,11 @@ SET in_turn = NULL
 FROM @skipped AS s
 INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = s.job_id
 OPTION (MAXDOP 1);
+SET @count = @@ROWCOUNT;
 EXEC [$(schema)].[note_ends] @queue_id, @skipped;
+EXEC [$(schema)].[note_action] @audit_id, 'skip', @queue, @jobs = @asked, @changed = @count;
 COMMIT TRANSACTION;
 EXEC [$(schema)].[advance_groups] @queue_id;
 
-SELECT COUNT(*) AS skipped FROM @skipped;
+SELECT @count AS skipped;
 GO

@@ -17,7 +17,8 @@ CREATE OR ALTER PROCEDURE [$(schema)].[purge]
     @older_than_s int = 0,
     @max          int = 1000,
     @listed       bit = 0,  -- 1: the jobs of @jobs, no job if @jobs is empty
-    @jobs         [$(schema)].[id_list] READONLY
+    @jobs         [$(schema)].[id_list] READONLY,
+    @audit_id     bigint = NULL  -- the caller's entry in the audit (begin_audit); NULL: this call adds one
 AS
 SET NOCOUNT ON;
 -- adopt: refuse_states
@@ -25,7 +26,7 @@ SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @before datetime2(3), @queue_id int, @number tinyint, @purged int = 0, @rounds int = 0,
     @found int, @listed_so_far int = 0, @granted bit, @at_least smallint, @priority smallint, @enqueued_at datetime2(3),
-    @first_id bigint, @last_id bigint;
+    @first_id bigint, @last_id bigint, @own bigint, @members nvarchar(200);
 -- IGNORE_DUP_KEY: a job that moves within an index during the read may be found twice.
 DECLARE @old TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED WITH (IGNORE_DUP_KEY = ON));
 DECLARE @gone [$(schema)].[member_list];
@@ -47,6 +48,9 @@ IF (SELECT COUNT(*) FROM @jobs) > 1000
 SET @before = DATEADD(SECOND, -@older_than_s, SYSUTCDATETIME());
 SET @number = CASE @state WHEN 'ready' THEN 0 WHEN 'scheduled' THEN 1 WHEN 'done' THEN 3 WHEN 'dead' THEN 4
     WHEN 'cancelled' THEN 5 WHEN 'waiting' THEN 6 END;
+
+SET @members = CONCAT(N',"state":"', @state, N'","older_than_s":', @older_than_s);
+EXEC [$(schema)].[note_action] @audit_id, 'purge', @queue, @members, @jobs = @jobs, @goes_on = 1, @own = @own OUTPUT;
 
 -- Repeats, at most ten times, if fewer jobs were deleted than found, because rows were locked.
 WHILE @rounds < 10
@@ -183,5 +187,7 @@ BEGIN
         BREAK;
 END;
 
+IF @own IS NOT NULL
+    EXEC [$(schema)].[end_audit] @own, @purged;
 SELECT @purged AS purged;
 GO

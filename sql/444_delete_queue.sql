@@ -9,7 +9,8 @@
 CREATE OR ALTER PROCEDURE [$(schema)].[delete_queue]
     @queue     nvarchar(129),
     @with_jobs bit = 0,
-    @max       int = 1000
+    @max       int = 1000,
+    @audit_id  bigint = NULL  -- the caller's entry in the audit (begin_audit); NULL: this call adds one
 AS
 SET NOCOUNT ON;
 -- adopt: refuse
@@ -18,7 +19,7 @@ SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 SET IMPLICIT_TRANSACTIONS OFF;  -- as in pause
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @outcome varchar(8), @tries int = 0, @jobs int = 0,
     @found int, @rest int, @room int, @granted bit, @message nvarchar(2048),
-    @first_id bigint, @last_id bigint;
+    @first_id bigint, @last_id bigint, @own bigint, @members nvarchar(30) = CONCAT(N',"with_jobs":', @with_jobs);
 -- IGNORE_DUP_KEY: a job that moves within an index during the read may be found twice.
 DECLARE @old TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED WITH (IGNORE_DUP_KEY = ON));
 DECLARE @gone [$(schema)].[member_list];
@@ -31,6 +32,7 @@ IF @max IS NULL OR @max < 1 OR @max > 1000
 IF @@TRANCOUNT > 0
     THROW 58003, N'delete_queue cannot run inside a transaction; COMMIT or ROLLBACK it first', 1;
 
+EXEC [$(schema)].[note_action] @audit_id, 'delete_queue', @queue, @members, @goes_on = 1, @own = @own OUTPUT;
 IF EXISTS (SELECT 1 FROM [$(schema)].[workers] WITH (NOLOCK)
     WHERE queue_id = @queue_id AND lost_at IS NULL AND lease_until >= @now)
     SET @outcome = 'worker';
@@ -71,12 +73,16 @@ BEGIN
     END;
     IF @outcome = 'gone'
     BEGIN
+        IF @own IS NOT NULL
+            EXEC [$(schema)].[end_audit] @own, 0;
         SELECT 0 AS jobs, CAST(1 AS bit) AS is_gone;
         RETURN;
     END;
     IF @with_jobs = 1 AND @outcome = 'jobs' OR @outcome = 'rest'
     BEGIN
         -- A job was added since the check. The next call deletes it.
+        IF @own IS NOT NULL
+            EXEC [$(schema)].[end_audit] @own, 0;
         SELECT 0 AS jobs, CAST(0 AS bit) AS is_gone;
         RETURN;
     END;
@@ -233,5 +239,7 @@ BEGIN
         ELSE N'another transaction has locked jobs or other rows of the queue; run the call again' END);
     EXEC [$(schema)].[raise] 58022, @message;
 END;
+IF @own IS NOT NULL
+    EXEC [$(schema)].[end_audit] @own, @jobs;
 SELECT @jobs AS jobs, CAST(0 AS bit) AS is_gone;
 GO

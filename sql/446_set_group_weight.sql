@@ -4,11 +4,12 @@
 CREATE OR ALTER PROCEDURE [$(schema)].[set_group_weight]
     @queue     nvarchar(129),
     @group_key nvarchar(129),
-    @weight    int  -- 1 to 1000; 1 is the weight of all groups that have none set
+    @weight    int,  -- 1 to 1000; 1 is the weight of all groups that have none set
+    @audit_id  bigint = NULL  -- the caller's entry in the audit (begin_audit); NULL: this call adds one
 AS
 SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @queue_id int;
+DECLARE @queue_id int, @members nvarchar(1000);
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
@@ -39,5 +40,7 @@ IF NOT EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queue
                      WHERE queue_id = @queue_id);
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
+SET @members = CONCAT(N',"group_key":"', STRING_ESCAPE(@group_key, 'json'), N'","weight":', @weight);
+EXEC [$(schema)].[note_action] @audit_id, 'set_group_weight', @queue, @members;
 COMMIT TRANSACTION;
 GO

@@ -5,30 +5,32 @@
 -- are wrong, nothing fires, the worker logs the error, and list_schedules returns it. (Admin::set_schedule checks them
 -- first.) @cron has five fields (minute, hour, day of month, month, day of week) or six (second first).
 CREATE OR ALTER PROCEDURE [$(schema)].[set_schedule]
-    @queue          nvarchar(129),
-    @name           nvarchar(129),
-    @cron           varchar(257),
-    @time_zone      varchar(65)      = 'UTC',  -- an IANA name such as Europe/Berlin
-    @payload        varbinary(max)   = NULL,   -- the job, as for enqueue
-    @text           nvarchar(max)    = NULL,
-    @priority       smallint         = 0,
-    @max_attempts   int              = NULL,
-    @dedup_key      nvarchar(257)    = NULL,   -- NULL: each job's key is made of the name and the time
-    @correlation_id uniqueidentifier = NULL,
-    @kind           nvarchar(65)     = NULL,
-    @time_limit_ms  bigint           = NULL,
-    @make_up        int              = 1,      -- how many of the last missed times to make up for
-    @jitter_ms      int              = 0,      -- the longest random delay of each job, up to a day
-    @headers        nvarchar(1301)   = NULL,
-    @group_key      nvarchar(129)    = NULL,
-    @needs          nvarchar(1001)   = NULL,
-    @start_within_ms bigint          = NULL
+    @queue           nvarchar(129),
+    @name            nvarchar(129),
+    @cron            varchar(257),
+    @time_zone       varchar(65)      = 'UTC',  -- an IANA name such as Europe/Berlin
+    @payload         varbinary(max)   = NULL,   -- the job, as for enqueue
+    @text            nvarchar(max)    = NULL,
+    @priority        smallint         = 0,
+    @max_attempts    int              = NULL,
+    @dedup_key       nvarchar(257)    = NULL,   -- NULL: each job's key is made of the name and the time
+    @correlation_id  uniqueidentifier = NULL,
+    @kind            nvarchar(65)     = NULL,
+    @time_limit_ms   bigint           = NULL,
+    @make_up         int              = 1,      -- how many of the last missed times to make up for
+    @jitter_ms       int              = 0,      -- the longest random delay of each job, up to a day
+    @headers         nvarchar(1301)   = NULL,
+    @group_key       nvarchar(129)    = NULL,
+    @needs           nvarchar(1001)   = NULL,
+    @start_within_ms bigint          = NULL,
+    @audit_id        bigint = NULL  -- the caller's entry in the audit (begin_audit); NULL: this call adds one
 AS
 SET NOCOUNT ON;
 -- adopt: refuse
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @delivery varchar(13), @created bit = 0;
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @delivery varchar(13), @created bit = 0, @same bit = 0,
+    @members nvarchar(max);
 
 SELECT @queue_id = queue_id, @delivery = delivery FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name)))
     WHERE name = @queue;
@@ -71,6 +73,17 @@ BEGIN
     SET @created = 1;
 END;
 ELSE
+BEGIN
+    -- A program may set its schedules each time it starts. UNION keeps one of two equal rows, also with NULLs.
+    IF (SELECT COUNT(*)
+        FROM (SELECT cron, time_zone, make_up, jitter_ms, priority, max_attempts, time_limit_ms, kind, dedup_key,
+                  correlation_id, headers, group_key, needs, start_within_ms, payload
+              FROM [$(schema)].[schedules] WITH (ROWLOCK) WHERE queue_id = @queue_id AND name = @name
+              UNION
+              SELECT @cron, @time_zone, @make_up, @jitter_ms, ISNULL(@priority, 0), @max_attempts, @time_limit_ms,
+                  @kind, @dedup_key, @correlation_id, @headers, @group_key, @needs, @start_within_ms,
+                  ISNULL(@payload, CAST(@text AS varbinary(max)))) AS s) = 1
+        SET @same = 1;
     UPDATE [$(schema)].[schedules] WITH (ROWLOCK)
     SET next_at = CASE WHEN cron = @cron AND time_zone = @time_zone THEN next_at ELSE @now END, look_at = @now,
         looked_at = CASE WHEN cron = @cron AND time_zone = @time_zone THEN looked_at ELSE @now END,
@@ -80,6 +93,7 @@ ELSE
         needs = @needs, start_within_ms = @start_within_ms, payload_utf16 = CASE WHEN @text IS NULL THEN 0 ELSE 1 END,
         payload = ISNULL(@payload, CAST(@text AS varbinary(max))), revision = revision + 1
     WHERE queue_id = @queue_id AND name = @name;
+END;
 -- As in enqueue: the queue may have been deleted.
 IF NOT EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_pk (queue_id)))
     WHERE queue_id = @queue_id)
@@ -88,6 +102,12 @@ IF NOT EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queue
                      WHERE queue_id = @queue_id);
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
+IF @same = 0
+BEGIN
+    SET @members = CONCAT(N',"schedule":"', STRING_ESCAPE(@name, 'json'), N'","cron":"', STRING_ESCAPE(@cron, 'json'),
+        N'","time_zone":"', STRING_ESCAPE(@time_zone, 'json'), N'"');
+    EXEC [$(schema)].[note_action] @audit_id, 'set_schedule', @queue, @members;
+END;
 COMMIT TRANSACTION;
 
 SELECT @created AS created;

@@ -1,15 +1,18 @@
 -- Pauses a schedule: it enqueues nothing until it is resumed. Jobs that it has enqueued stay.
 CREATE OR ALTER PROCEDURE [$(schema)].[pause_schedule]
-    @queue nvarchar(129),
-    @name  nvarchar(129)
+    @queue    nvarchar(129),
+    @name     nvarchar(129),
+    @audit_id bigint = NULL  -- the caller's entry in the audit (begin_audit); NULL: this call adds one
 AS
 SET NOCOUNT, XACT_ABORT ON;
-DECLARE @queue_id int, @message nvarchar(2048);
+DECLARE @queue_id int, @message nvarchar(2048),
+    @members nvarchar(1000) = CONCAT(N',"schedule":"', STRING_ESCAPE(@name, 'json'), N'"');
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
 
+BEGIN TRANSACTION;
 UPDATE [$(schema)].[schedules] WITH (ROWLOCK)
 SET paused = 1, revision = revision + 1
 WHERE queue_id = @queue_id AND name = @name;
@@ -19,4 +22,6 @@ BEGIN
         N'''; set it with [$(schema)].[set_schedule]');
     EXEC [$(schema)].[raise] 58003, @message;
 END;
+EXEC [$(schema)].[note_action] @audit_id, 'pause_schedule', @queue, @members;
+COMMIT TRANSACTION;
 GO

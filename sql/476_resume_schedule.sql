@@ -1,16 +1,19 @@
 -- Resumes a paused schedule with its next time from now on. Times that passed during the pause are not made up for.
 -- Changes nothing if the schedule is not paused.
 CREATE OR ALTER PROCEDURE [$(schema)].[resume_schedule]
-    @queue nvarchar(129),
-    @name  nvarchar(129)
+    @queue    nvarchar(129),
+    @name     nvarchar(129),
+    @audit_id bigint = NULL  -- the caller's entry in the audit (begin_audit); NULL: this call adds one
 AS
 SET NOCOUNT, XACT_ABORT ON;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @message nvarchar(2048);
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @message nvarchar(2048),
+    @members nvarchar(1000) = CONCAT(N',"schedule":"', STRING_ESCAPE(@name, 'json'), N'"');
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
 
+BEGIN TRANSACTION;
 UPDATE [$(schema)].[schedules] WITH (ROWLOCK)
 SET next_at = CASE WHEN paused = 1 THEN @now ELSE next_at END,
     look_at = CASE WHEN paused = 1 THEN @now ELSE look_at END,
@@ -22,4 +25,6 @@ BEGIN
         N'''; set it with [$(schema)].[set_schedule]');
     EXEC [$(schema)].[raise] 58003, @message;
 END;
+EXEC [$(schema)].[note_action] @audit_id, 'resume_schedule', @queue, @members;
+COMMIT TRANSACTION;
 GO

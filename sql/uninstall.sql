@@ -23,7 +23,7 @@ IF EXISTS (SELECT 1
 IF EXISTS (SELECT 1 FROM sys.parameters WHERE user_type_id = TYPE_ID(N'[$(schema)].[sink_list]'))
     THROW 58003, N'sinks use the table type [$(schema)].[sink_list]; drop these procedures first', 1;
 DROP VIEW IF EXISTS [$(schema)].[queues_now], [$(schema)].[jobs_now], [$(schema)].[workers_now];
-DROP PROCEDURE IF EXISTS [$(schema)].[do_duties], [$(schema)].[list_audit], [$(schema)].[end_audit], [$(schema)].[begin_audit],
+DROP PROCEDURE IF EXISTS [$(schema)].[do_duties], [$(schema)].[list_audit], [$(schema)].[end_audit], [$(schema)].[begin_audit], [$(schema)].[note_action],
     [$(schema)].[list_batches], [$(schema)].[cancel_batch], [$(schema)].[seal_batch], [$(schema)].[create_batch],
     [$(schema)].[list_schedules], [$(schema)].[run_schedule_now], [$(schema)].[resume_schedule],
     [$(schema)].[pause_schedule], [$(schema)].[delete_schedule], [$(schema)].[set_schedule], [$(schema)].[schema_info],

@@ -1,14 +1,22 @@
 //! What people have done to queues is noted before it is done, completed after, and kept.
 
-use readpast::admin::{AuditId, AuditRow, JobFilter, JobState, NewAudit, QueueOptions};
-use readpast::{Config, Error, Queue};
-use serde_json::json;
+use readpast::admin::{AuditId, AuditRow, JobChange, JobFilter, JobState, NewAudit, QueueOptions, Schedule};
+use readpast::{Config, Error, NewBatch, NewJob, Queue};
+use serde_json::{Value, json};
+use std::time::Duration;
 
-use crate::support::{Fixture, Session, changed, number};
+use crate::support::{Fixture, Session, WorkerSession, changed, number};
 
 async fn another(fixture: &Fixture, name: &str) -> Queue {
     let config: Config = changed(fixture.config.clone(), |config| config.queue.name = name.to_string());
     Queue::connect(&config).await.unwrap()
+}
+
+/// A fixture without the note of its queue's creation.
+async fn without_notes(test_name: &str) -> Fixture {
+    let fixture = Fixture::new(test_name).await;
+    fixture.sql("DELETE [$(schema)].[audit]").await;
+    fixture
 }
 
 fn ids(rows: &[AuditRow]) -> Vec<AuditId> {
@@ -76,7 +84,7 @@ async fn nobody_completes_another_login_s_note() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn notes_come_in_pages_the_newest_first_of_a_queue_or_of_all() {
-    let fixture = Fixture::new("audit_pages").await;
+    let fixture = without_notes("audit_pages").await;
     let other = another(&fixture, "other").await; // which does not exist
     let mut all = Vec::new();
     for number in 0..9 {
@@ -111,16 +119,18 @@ async fn a_queue_s_notes_stay_when_it_is_deleted() {
     let other = another(&fixture, "other").await;
     other.admin().create(QueueOptions::default()).await.unwrap();
     let audit = other.admin().begin_audit(&NewAudit::new("maria", "delete")).await.unwrap();
-    other.admin().delete(true).await.unwrap();
+    other.admin().with_audit(audit).delete(true).await.unwrap();
     other.admin().end_audit(audit, Some(0), None).await.unwrap();
-    assert_eq!(ids(&other.admin().audits(None, 10).await.unwrap()), [audit]);
+    let rows = other.admin().audits(None, 10).await.unwrap();
+    let actions: Vec<&str> = rows.iter().map(|row| &row.action[..]).collect();
+    assert_eq!((rows[0].audit_id, &actions[..]), (audit, &["delete", "create_queue"][..]));
     drop(other);
     fixture.remove().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_no_note_can_be_is_refused() {
-    let fixture = Fixture::new("audit_refused").await;
+    let fixture = without_notes("audit_refused").await;
     let new = |who: &str, action: &str| NewAudit::new(who, action);
     let long = "x".repeat(100_000);
     for (audit, expected) in [
@@ -155,7 +165,7 @@ async fn age(session: &mut Session, notes: u32, days: u32) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn notes_of_more_than_four_hundred_days_go_a_few_at_a_time() {
-    let fixture = Fixture::new("audit_age").await;
+    let fixture = without_notes("audit_age").await;
     let mut session = fixture.session().await;
     let add = "INSERT [$(schema)].[audit] (began_at, who, login, action)
                SELECT SYSUTCDATETIME(), N'maria', N'x', 'pause' FROM GENERATE_SERIES(1, 160) AS n";
@@ -176,7 +186,7 @@ async fn notes_of_more_than_four_hundred_days_go_a_few_at_a_time() {
 /// Whoever looks at an old note, or changes it, holds nobody up who does something.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_locked_note_holds_nobody_up() {
-    let fixture = Fixture::new("audit_locked").await;
+    let fixture = without_notes("audit_locked").await;
     let audit = fixture.queue.admin().begin_audit(&NewAudit::new("maria", "pause")).await.unwrap();
     let mut holder = fixture.session().await;
     age(&mut holder, 1, 402).await;
@@ -195,5 +205,185 @@ async fn a_locked_note_holds_nobody_up() {
     let gone = session.number(&format!("SELECT COUNT(*) FROM [$(schema)].[audit] WHERE audit_id = {}", audit.0)).await;
     assert_eq!(gone, 0);
     drop((holder, session));
+    fixture.remove().await;
+}
+
+/// What a script by hand does is as much in the audit as what a program does that names its user.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_procedure_that_acts_notes_it() {
+    let fixture = Fixture::new("audit_by_hand").await;
+    let queue = &fixture.queue;
+    let job = queue.enqueue(&NewJob::text("x").delay(Duration::from_secs(3_600))).await.unwrap().job_id;
+    let batch = queue.create_batch(&NewBatch::default()).await.unwrap();
+    let worker = WorkerSession::register(&fixture).await;
+    let mut session = fixture.session().await;
+    let jobs =
+        format!("DECLARE @jobs [$(schema)].[id_list]; INSERT @jobs (job_id) VALUES ({job}), (999); EXEC [$(schema)].");
+    let named = json!({ "jobs": [job, 999], "named": 2 });
+    let with = |name: &str, value: Value| {
+        let mut what = named.clone();
+        what[name] = value;
+        what
+    };
+    let schedule = json!({ "schedule": "a \"b\"" });
+    let one = |procedure: &str| format!("EXEC [$(schema)].[{procedure}] @queue = N'work'");
+    let of_schedule = |procedure: &str| format!("{}, @name = N'a \"b\"'", one(procedure));
+    let cases: Vec<(String, &str, Option<Value>, Option<u64>)> = vec![
+        (format!("{}, @max_attempts = 3, @sink = N''", one("create_queue")), "set_queue", None, None),
+        (one("pause"), "pause", None, None),
+        (one("resume"), "resume", None, None),
+        (
+            format!("EXEC [$(schema)].[pause_all] @why = N'a \"b\"'"),
+            "pause_all",
+            Some(json!({ "why": "a \"b\"" })),
+            None,
+        ),
+        ("EXEC [$(schema)].[resume_all]".to_owned(), "resume_all", None, None),
+        ("EXEC [$(schema)].[confirm_copy]".to_owned(), "confirm_copy", None, None),
+        (
+            "EXEC [$(schema)].[confirm_copy] @server = N's', @database_name = N'd'".to_owned(),
+            "confirm_copy",
+            Some(json!({ "server": "s", "database": "d" })),
+            None,
+        ),
+        (
+            format!("EXEC [$(schema)].[worker_wish] @worker = N'{}', @threads = 2", worker.id),
+            "ask_worker",
+            Some(json!({ "worker": worker.id.to_string(), "threads": 2 })),
+            None,
+        ),
+        (
+            format!("{}, @group_key = N'k', @weight = 2", one("set_group_weight")),
+            "set_group_weight",
+            Some(json!({ "group_key": "k", "weight": 2 })),
+            None,
+        ),
+        (
+            format!("{}, @cron = '0 0 * * *', @text = N'x'", of_schedule("set_schedule")),
+            "set_schedule",
+            Some(json!({ "schedule": "a \"b\"", "cron": "0 0 * * *", "time_zone": "UTC" })),
+            None,
+        ),
+        (of_schedule("pause_schedule"), "pause_schedule", Some(schedule.clone()), None),
+        (of_schedule("resume_schedule"), "resume_schedule", Some(schedule.clone()), None),
+        (of_schedule("run_schedule_now"), "run_schedule", Some(schedule.clone()), Some(1)),
+        (of_schedule("delete_schedule"), "delete_schedule", Some(schedule), None),
+        (format!("{jobs}[set_priority] N'work', @jobs, 5"), "set_priority", Some(with("priority", json!(5))), Some(1)),
+        (format!("{jobs}[promote_now] N'work', @jobs = @jobs"), "promote", Some(named.clone()), Some(1)),
+        (
+            format!("{jobs}[cancel] N'work', @jobs = @jobs, @why = N'late'"),
+            "cancel",
+            Some(with("why", json!("late"))),
+            Some(1),
+        ),
+        (format!("{jobs}[requeue] N'work', @jobs = @jobs, @listed = 1"), "requeue", Some(named.clone()), Some(1)),
+        (format!("{}, @max = 5", one("requeue")), "requeue", Some(json!({ "state": "dead", "max": 5 })), Some(0)),
+        (format!("{jobs}[skip] N'work', @jobs = @jobs"), "skip", Some(named.clone()), Some(0)),
+        (format!("{jobs}[run_again] N'work', @jobs = @jobs"), "run_again", Some(named.clone()), Some(0)),
+        (
+            format!("{jobs}[purge] N'work', 'ready', @jobs = @jobs, @listed = 1"),
+            "purge",
+            Some(json!({ "jobs": [job, 999], "named": 2, "state": "ready", "older_than_s": 0 })),
+            Some(1),
+        ),
+        (
+            format!("EXEC [$(schema)].[cancel_batch] @batch_id = {batch}"),
+            "cancel_batch",
+            Some(json!({ "batch": batch })),
+            Some(0),
+        ),
+    ];
+    let login = session.row("SELECT ORIGINAL_LOGIN()").await.get::<&str, _>(0).unwrap().to_owned();
+    // A program's entry covers all its calls.
+    let program = queue.admin().begin_audit(&NewAudit::new("maria", "all")).await.unwrap();
+    let mut last = program;
+    for (call, action, what, changed) in cases {
+        session.sql(&call).await;
+        let mut rows = queue.admin().all_audits(None, 2).await.unwrap();
+        let row = rows.remove(0);
+        assert_eq!((&row.action[..], &row.who, &row.login), (action, &login, &login), "{call}");
+        assert_eq!(rows[0].audit_id, last, "one entry each: {call}");
+        if action != "set_queue" {
+            assert_eq!(row.what, what, "{call}");
+        }
+        assert_eq!(row.jobs, changed, "{call}");
+        assert!(row.ended_at.is_some() && row.outcome.is_none(), "{call}");
+        last = row.audit_id;
+        let under = format!("{call}{} @audit_id = {program}", if call.ends_with(']') { "" } else { "," });
+        session.sql(&under).await;
+        assert_eq!(queue.admin().all_audits(None, 1).await.unwrap()[0].audit_id, last, "no entry of its own: {under}");
+    }
+    let set = queue.admin().all_audits(None, 1_000).await.unwrap();
+    let set = set.iter().find(|row| row.action == "set_queue").unwrap();
+    let queue_id = session.number("SELECT queue_id FROM [$(schema)].[queues]").await;
+    assert_eq!(set.what, Some(json!({ "queue_id": queue_id, "max_attempts": 3, "sink": "" })));
+
+    drop(worker);
+    session.sql("DELETE [$(schema)].[workers]").await;
+    session.sql("EXEC [$(schema)].[delete_queue] @queue = N'work', @with_jobs = 1").await;
+    let deleted = queue.admin().audits(None, 1).await.unwrap().remove(0);
+    assert_eq!((&deleted.action[..], deleted.what), ("delete_queue", Some(json!({ "with_jobs": 1 }))));
+    drop(session);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_action_and_its_note_are_rolled_back_together() {
+    let fixture = Fixture::new("audit_rolled_back").await;
+    let job = fixture.queue.enqueue(&NewJob::text("x")).await.unwrap().job_id;
+    let mut session = fixture.session().await;
+    let before = fixture.queue.admin().all_audits(None, 10).await.unwrap();
+    let call = format!("BEGIN TRANSACTION; EXEC [$(schema)].[cancel] N'work', {job}; ROLLBACK TRANSACTION");
+    session.sql(&call).await;
+    assert_eq!(fixture.queue.admin().all_audits(None, 10).await.unwrap(), before);
+    assert_eq!(fixture.job_counts().await.ready, 1);
+    drop(session);
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_acts_under_an_entry_that_is_not_theirs_or_has_ended() {
+    let fixture = Fixture::new("audit_under").await;
+    let login = fixture.create_login(Some("operator")).await;
+    let other = fixture.connect_as(&login).await;
+    let admin = fixture.queue.admin();
+    let theirs = other.admin().begin_audit(&NewAudit::new("maria", "pause")).await.unwrap();
+    let ended = admin.begin_audit(&NewAudit::new("maria", "pause")).await.unwrap();
+    admin.end_audit(ended, None, None).await.unwrap();
+    for audit in [theirs, ended, AuditId(ended.0 + 1)] {
+        let error = admin.with_audit(audit).pause().await.unwrap_err();
+        let expected = format!("audit_id is {audit}; it must be an entry that this login has begun and not ended");
+        assert!(matches!(&error, Error::Refused { message, .. } if message.contains(&expected)), "{error}");
+        assert!(!admin.stats(None).await.unwrap().paused, "nothing was done");
+    }
+    let open = admin.begin_audit(&NewAudit::new("maria", "pause")).await.unwrap();
+    admin.with_audit(open).pause().await.unwrap();
+    assert_eq!(admin.all_audits(None, 1).await.unwrap()[0].audit_id, open);
+    // The session goes to another borrower.
+    admin.resume().await.unwrap();
+    assert_eq!(admin.all_audits(None, 1).await.unwrap()[0].action, "resume");
+    drop(other);
+    fixture.drop_login(&login).await;
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_sets_up_the_same_at_each_start_notes_it_once() {
+    let fixture = Fixture::new("audit_same").await;
+    let admin = fixture.queue.admin();
+    let before = admin.all_audits(None, 10).await.unwrap().len();
+    for _ in 0..2 {
+        admin.create(QueueOptions::default().max_attempts(3).max_running(5)).await.unwrap();
+        let job = NewJob::text("x").kind("report");
+        admin.set_schedule(&Schedule::new("nightly", "30 2 * * *", job).time_zone("Europe/Berlin")).await.unwrap();
+    }
+    admin.create(QueueOptions::default().max_running(None)).await.unwrap();
+    admin.set_schedule(&Schedule::new("nightly", "30 3 * * *", NewJob::text("x").kind("report"))).await.unwrap();
+    let mut rows = admin.all_audits(None, 10).await.unwrap();
+    rows.truncate(rows.len() - before);
+    let actions: Vec<&str> = rows.iter().rev().map(|row| &row.action[..]).collect();
+    assert_eq!(actions, ["set_queue", "set_schedule", "set_queue", "set_schedule"]);
+    let purge = admin.change(&JobChange::Purge, JobState::Ready).await.unwrap();
+    assert_eq!(purge.total(), 0);
     fixture.remove().await;
 }

@@ -44,7 +44,8 @@ async fn installing_verifying_and_every_kind_of_work_need_no_id_of_the_database(
     fixture
         .sql("EXEC [$(schema)].[begin_audit] @who = N'x', @action = N'pause', @queue = N'work', @what = N'{}'")
         .await;
-    let audited = fixture.session().await.row("SELECT login FROM [$(schema)].[audit]").await;
+    let audited =
+        fixture.session().await.row("SELECT TOP (1) login FROM [$(schema)].[audit] ORDER BY audit_id DESC").await;
     assert_eq!(text(&audited, "login").as_deref(), Some("dbo"));
 
     queue.admin().uninstall().await.unwrap();

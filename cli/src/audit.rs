@@ -3,7 +3,7 @@
 
 use std::env;
 
-use readpast::admin::{AuditId, JobChange, NewAudit};
+use readpast::admin::{Admin, AuditId, JobChange, NewAudit};
 use readpast::{Error, Queue};
 
 use crate::exit::say;
@@ -21,6 +21,11 @@ impl Audit {
         Ok(Audit { queue: queue.clone(), id })
     }
 
+    /// The handle that the action uses.
+    pub fn admin(&self) -> Admin<'_> {
+        self.queue.admin().with_audit(self.id)
+    }
+
     /// Adds the outcome. If that fails, only prints a message, because the action has already happened.
     pub async fn end(self, jobs: Option<u64>, outcome: Option<&str>) {
         if let Err(error) = self.queue.admin().end_audit(self.id, jobs, outcome).await {
@@ -30,14 +35,17 @@ impl Audit {
 }
 
 /// Runs an action with its entry. `jobs` takes the number of changed jobs from the result.
-pub async fn noted<T>(
-    queue: &Queue,
+pub async fn noted<'q, T, F>(
+    queue: &'q Queue,
     note: NewAudit,
-    doing: impl Future<Output = Result<T, Error>>,
+    action: impl FnOnce(Admin<'q>) -> F,
     jobs: impl FnOnce(&T) -> Option<u64>,
-) -> Result<T, Error> {
+) -> Result<T, Error>
+where
+    F: Future<Output = Result<T, Error>>,
+{
     let audit = Audit::begin(queue, &note).await?;
-    let done = doing.await;
+    let done = action(queue.admin().with_audit(audit.id)).await;
     match &done {
         Ok(answer) => audit.end(jobs(answer), None).await,
         Err(error) => audit.end(None, Some(&error.to_string())).await,

@@ -367,6 +367,79 @@ def case_a_foreign_producer_and_worker(driver):
     connection.close()
 
 
+def case_a_bad_job_leaves_the_transaction_usable(driver):
+    """`@on_bad = 'status'`, in the caller's transaction and under XACT_ABORT ON."""
+    connection = driver.connect()
+    schema = installed(driver, connection)
+    driver.results(connection, f"EXEC {schema}.create_queue @queue = N'emails'; CREATE TABLE {schema}.orders (id int NOT NULL PRIMARY KEY)")
+    enqueue = (
+        f"DECLARE @status int, @refused nvarchar(2048), @job_id bigint; "
+        f"EXEC @status = {schema}.enqueue @queue = N'emails', @text = N'x', @headers = ?, @on_bad = 'status', "
+        f"@refused = @refused OUTPUT, @job_id = @job_id OUTPUT; SELECT @status, @refused, CASE WHEN @job_id IS NULL THEN 0 ELSE 1 END"
+    )
+    driver.results(connection, f"SET XACT_ABORT ON; BEGIN TRANSACTION; INSERT {schema}.orders VALUES (7)")
+    bad = "headers must be a JSON object of up to 1300 characters, which begins with {"
+    expect(driver.rows(connection, enqueue, ("[1]",)), [(58003, bad, 0)])
+    expect(driver.rows(connection, enqueue, ('{"tenant":"acme"}',)), [(0, None, 1)])
+    driver.results(connection, f"INSERT {schema}.orders VALUES (8); COMMIT TRANSACTION")
+    counts = f"SELECT (SELECT COUNT(*) FROM {schema}.orders), (SELECT COUNT(*) FROM {schema}.jobs), @@TRANCOUNT"
+    expect(driver.rows(connection, counts), [(2, 1, 0)])
+    driver.results(connection, f"BEGIN TRANSACTION; INSERT {schema}.orders VALUES (9)")
+    error = error_of(driver, connection, f"EXEC {schema}.enqueue @queue = N'emails', @text = N'x', @headers = ?", ("[1]",))
+    expect(bad in error["message"], True)
+    expect(driver.rows(connection, counts), [(2, 1, 0)])
+    connection.close()
+
+
+def case_an_operator_without_readpast(driver):
+    """One worker is steered, a log read, all held, the views read, the duties done: by procedures, each in the audit."""
+    connection = driver.connect()
+    schema = installed(driver, connection)
+    driver.results(connection, f"EXEC {schema}.create_queue @queue = N'emails'")
+    for _ in range(2):
+        driver.results(connection, f"EXEC {schema}.enqueue @queue = N'emails', @text = N'x', @kind = 'mail'")
+    register = f"EXEC {schema}.register_worker @queue = N'emails', @worker_id = ?, @name = N'foreign', @lease_ms = 60000"
+    driver.results(connection, register, (WORKER,))
+    claimed = driver.rows(connection, f"EXEC {schema}.claim @queue = N'emails', @worker_id = ?, @max = 1", (WORKER,))
+    job, fence = claimed[0][0], claimed[0][1]
+    driver.results(
+        connection,
+        f"DECLARE @notes {schema}.progress_list; INSERT @notes (job_id, fence, log_end, log) VALUES (?, ?, 6, N'1 of 😀'); "
+        f"EXEC {schema}.note_progress @worker_id = ?, @notes = @notes",
+        (job, fence, WORKER),
+    )
+    log = driver.rows(connection, f"EXEC {schema}.job_logs @queue = N'emails', @job_id = ?", (job,))
+    expect([(row[1], row[4], row[5]) for row in log], [(1, "1 of 😀", True)])
+
+    asked = driver.rows(connection, f"EXEC {schema}.worker_wish @worker = N'foreign', @quiet = 1, @threads = 3")
+    expect([row[1:] for row in asked], [("emails", "foreign")])
+    beat = driver.results(connection, f"EXEC {schema}.heartbeat @worker_id = ?", (WORKER,))[-1][0]
+    expect(beat[2:5], (True, False, 3))
+    # Where no worker is left to do them.
+    driver.results(connection, f"EXEC {schema}.unregister_worker @queue = N'emails', @worker_id = ?", (WORKER,))
+    driver.results(connection, f"EXEC {schema}.do_duties")
+    driver.results(connection, f"EXEC {schema}.pause_all @why = N'the price list is wrong'")
+    expect(driver.rows(connection, f"SELECT queue, paused, held, ready FROM {schema}.queues_now"), [("emails", True, "schema", 2)])
+    jobs = f"SELECT kind, state FROM {schema}.jobs_now ORDER BY job_id"
+    expect(driver.rows(connection, jobs), [("mail", "ready"), ("mail", "ready")])
+    expect(driver.rows(connection, f"SELECT name, is_live, quiet FROM {schema}.workers_now"), [("foreign", False, True)])
+    driver.results(connection, f"EXEC {schema}.resume_all")
+    driver.results(connection, f"EXEC {schema}.cancel @queue = N'emails', @job_id = ?, @why = N'late'", (job,))
+    entries = driver.rows(connection, f"EXEC {schema}.list_audit")
+    expect([row[5] for row in entries], ["cancel", "resume_all", "pause_all", "ask_worker", "create_queue"])
+    expect([row[3] == row[4] == "sa" and row[2] is not None for row in entries], [True] * 5)
+    expect(entries[0][7:9], (f'{{"jobs":[{job}],"named":1,"why":"late"}}', 1))
+
+    # What a program notes for a person covers its calls.
+    driver.results(
+        connection,
+        f"DECLARE @audit bigint; EXEC {schema}.begin_audit @who = N'maria', @action = 'pause', @audit_id = @audit OUTPUT; "
+        f"EXEC {schema}.pause @queue = N'emails', @audit_id = @audit; EXEC {schema}.end_audit @audit",
+    )
+    expect([row[3:6:2] for row in driver.rows(connection, f"EXEC {schema}.list_audit @max = 2")], [("maria", "pause"), ("sa", "cancel")])
+    connection.close()
+
+
 def case_the_query_of_the_autoscaler(driver):
     """deploy/kubernetes/keda, as it stands there, by a login that is a monitor and nothing else."""
     connection = driver.connect()

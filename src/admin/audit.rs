@@ -6,16 +6,17 @@ use crate::id::AuditId;
 use crate::procedures::operator::{AuditRow, NewAudit};
 
 impl Admin<'_> {
-    /// Records who is about to do what to this queue, for [`audits`](crate::admin::Admin::audits). This is meant for
-    /// operator programs with several users; the library records nothing by itself. The queue need not exist. Entries
-    /// are kept for at least 400 days, even if the queue is deleted.
+    /// Records who is about to do what to this queue, for [`audits`](crate::admin::Admin::audits), instead of the entries
+    /// that calls add by themselves, which only name the login ([`with_audit`](crate::admin::Admin::with_audit)). This is
+    /// meant for operator programs with several users, and for programs that act often. The queue need not exist.
+    /// Entries are kept for at least 400 days, even if the queue is deleted.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue, job_id: readpast::JobId) -> Result<(), readpast::Error> {
     /// use readpast::admin::{JobChange, NewAudit};
     ///
     /// let audit = queue.admin().begin_audit(&NewAudit::of("maria", &JobChange::Requeue).jobs(&[job_id])).await?;
-    /// let requeued = queue.admin().change(&JobChange::Requeue, job_id).await;
+    /// let requeued = queue.admin().with_audit(audit).change(&JobChange::Requeue, job_id).await;
     /// let error = requeued.as_ref().err().map(|error| error.to_string());
     /// queue.admin().end_audit(audit, requeued.as_ref().ok().map(|requeued| requeued.total()), error.as_deref()).await?;
     /// # requeued?;
@@ -34,7 +35,7 @@ impl Admin<'_> {
     /// If the future is dropped, the action may or may not be recorded.
     pub async fn begin_audit(self, audit: &NewAudit) -> Result<AuditId, Error> {
         let queue = (!audit.of_no_queue).then_some(self.queue.name());
-        self.queue.session().await?.begin_audit(queue, audit).await
+        self.session().await?.begin_audit(queue, audit).await
     }
 
     /// Records the result of the action: how many jobs were changed, if that applies, and a text, for example an error
@@ -50,7 +51,7 @@ impl Admin<'_> {
     ///
     /// If the future is dropped, the result may or may not be recorded.
     pub async fn end_audit(self, audit: AuditId, jobs: Option<u64>, outcome: Option<&str>) -> Result<(), Error> {
-        self.queue.session().await?.end_audit(audit, jobs, outcome).await
+        self.session().await?.end_audit(audit, jobs, outcome).await
     }
 
     /// Returns the audit entries of this queue, the newest first: up to `max`, at most 1,000. For the next page, pass
@@ -60,7 +61,7 @@ impl Admin<'_> {
     ///
     /// [`Error::Refused`] for a larger `max`; [`Error::PermissionDenied`] for a producer or a worker.
     pub async fn audits(self, before: Option<AuditId>, max: usize) -> Result<Vec<AuditRow>, Error> {
-        self.queue.session().await?.list_audit(Some(self.queue.name()), before, max).await
+        self.session().await?.list_audit(Some(self.queue.name()), before, max).await
     }
 
     /// Same as [`audits`](crate::admin::Admin::audits), for all queues of the schema, and entries without a queue.
@@ -69,6 +70,6 @@ impl Admin<'_> {
     ///
     /// Same as [`audits`](crate::admin::Admin::audits).
     pub async fn all_audits(self, before: Option<AuditId>, max: usize) -> Result<Vec<AuditRow>, Error> {
-        self.queue.session().await?.list_audit(None, before, max).await
+        self.session().await?.list_audit(None, before, max).await
     }
 }

@@ -107,7 +107,7 @@ impl Admin<'_> {
         let mut total = Changed::default();
         match target.into() {
             Target::Job(job_id) if *change == JobChange::Requeue => {
-                let requeued = self.queue.session().await?.requeue(self.queue.name(), job_id).await?;
+                let requeued = self.session().await?.requeue(self.queue.name(), job_id).await?;
                 total.add(self.made_ready(requeued));
             }
             Target::Job(job_id) => total.add(self.change_listed(change, None, &[job_id]).await?),
@@ -120,7 +120,7 @@ impl Admin<'_> {
                     // The first page is sent even if it is empty, so that a login without the permission is always
                     // refused.
                     if !asked || !page.jobs.is_empty() {
-                        let mut session = self.queue.session().await?;
+                        let mut session = self.session().await?;
                         total.add(self.change_some(&mut session, change, Some(page.state), &page.jobs).await?);
                         asked = true;
                     }
@@ -136,7 +136,7 @@ impl Admin<'_> {
         state: Option<JobState>,
         jobs: &[JobId],
     ) -> Result<Changed, Error> {
-        let mut session = self.queue.session().await?;
+        let mut session = self.session().await?;
         let mut total = Changed::default();
         for some in jobs.chunks(OPERATOR_BATCH) {
             total.add(self.change_some(&mut session, change, state, some).await?);
@@ -193,7 +193,7 @@ impl Admin<'_> {
     ///
     /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] without an operator's permissions.
     pub async fn requeue_with(self, job_id: JobId, payload: impl AsRef<[u8]>) -> Result<bool, Error> {
-        let requeued = self.queue.session().await?.requeue_with(self.queue.name(), job_id, payload.as_ref()).await?;
+        let requeued = self.session().await?.requeue_with(self.queue.name(), job_id, payload.as_ref()).await?;
         if requeued {
             self.queue.wake_workers();
         }
@@ -220,7 +220,7 @@ impl Admin<'_> {
     ///
     /// If the future is dropped, the job may have been enqueued.
     pub async fn run_again(self, job_id: JobId) -> Result<Option<Enqueued>, Error> {
-        let again = self.queue.session().await?.run_jobs_again(self.queue.name(), &[job_id]).await?.pop();
+        let again = self.session().await?.run_jobs_again(self.queue.name(), &[job_id]).await?.pop();
         self.queue.wake_workers();
         Ok(again)
     }
@@ -241,7 +241,7 @@ impl Admin<'_> {
     ///
     /// If the future is dropped, the jobs that were already cancelled stay cancelled.
     pub async fn cancel_batch(self, batch: BatchId, why: &str) -> Result<Changed, Error> {
-        let mut session = self.queue.session().await?;
+        let mut session = self.session().await?;
         let mut total = Changed::default();
         loop {
             let cancelled = self.tell_workers(session.cancel_batch(batch, why).await?);

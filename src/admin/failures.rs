@@ -131,7 +131,7 @@ impl Admin<'_> {
     /// [`Error::Refused`] if `newest` is out of range; [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a
     /// producer or a worker.
     pub async fn failures(self, newest: usize) -> Result<Failures, Error> {
-        Ok(group(self.queue.session().await?.failures(self.queue.name(), JobState::Dead, newest).await?))
+        Ok(group(self.session().await?.failures(self.queue.name(), JobState::Dead, newest).await?))
     }
 
     /// Same as [`failures`](crate::admin::Admin::failures), for jobs that wait for a retry or were snoozed with a
@@ -141,7 +141,7 @@ impl Admin<'_> {
     ///
     /// Same as [`failures`](crate::admin::Admin::failures).
     pub async fn failures_to_retry(self, next: usize) -> Result<Failures, Error> {
-        Ok(group(self.queue.session().await?.failures(self.queue.name(), JobState::Scheduled, next).await?))
+        Ok(group(self.session().await?.failures(self.queue.name(), JobState::Scheduled, next).await?))
     }
 }
 

@@ -19,7 +19,7 @@ impl Admin<'_> {
     ///
     /// [`Error::PermissionDenied`] for a worker.
     pub async fn queue_of(self, job_id: JobId) -> Result<Option<String>, Error> {
-        self.queue.session().await?.find_job(job_id).await
+        self.session().await?.find_job(job_id).await
     }
 
     /// Returns up to `max` jobs that match `filter`. Never blocks: locked jobs are left out. For the next page, pass
@@ -86,7 +86,7 @@ impl Admin<'_> {
                 (begin, after.clone())
             }
         };
-        let mut session = self.queue.session().await?;
+        let mut session = self.session().await?;
         let mut page = (Vec::new(), None);
         for (index, state) in states.iter().enumerate().skip(begin) {
             let (jobs, next) =
@@ -111,7 +111,7 @@ impl Admin<'_> {
     ///
     /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer.
     pub async fn job(self, job_id: JobId, cut_at: Option<usize>) -> Result<Option<JobRow>, Error> {
-        self.queue.session().await?.peek_one(self.queue.name(), job_id, cut_at).await
+        self.session().await?.peek_one(self.queue.name(), job_id, cut_at).await
     }
 
     /// Returns the jobs that a job waits for ([`NewJob::after`](crate::NewJob::after)) and the jobs that wait for it: up to
@@ -122,7 +122,7 @@ impl Admin<'_> {
     ///
     /// [`Error::Refused`] if `max` is out of range; [`Error::PermissionDenied`] for a producer.
     pub async fn edges(self, job_id: JobId, max: usize) -> Result<JobEdges, Error> {
-        self.queue.session().await?.edges(job_id, max).await
+        self.session().await?.edges(job_id, max).await
     }
 
     /// Returns the graph of a job: the jobs that it waits for, those that wait for it, and so on, in both directions, up to
@@ -133,7 +133,7 @@ impl Admin<'_> {
     ///
     /// [`Error::Refused`] if `max` is out of range; [`Error::PermissionDenied`] for a producer or a worker.
     pub async fn graph(self, job_id: JobId, max: usize) -> Result<JobGraph, Error> {
-        self.queue.session().await?.graph(Some(job_id), None, max).await
+        self.session().await?.graph(Some(job_id), None, max).await
     }
 
     /// Same as [`graph`](crate::admin::Admin::graph), for the unfinished jobs of a batch and all jobs that are connected
@@ -143,7 +143,7 @@ impl Admin<'_> {
     ///
     /// As [`graph`](crate::admin::Admin::graph).
     pub async fn batch_graph(self, batch: BatchId, max: usize) -> Result<JobGraph, Error> {
-        self.queue.session().await?.graph(None, Some(batch), max).await
+        self.session().await?.graph(None, Some(batch), max).await
     }
 
     /// Returns the progress that running or finished jobs have reported
@@ -154,7 +154,7 @@ impl Admin<'_> {
     ///
     /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer.
     pub async fn progress_of(self, jobs: &[JobId]) -> Result<Vec<JobProgress>, Error> {
-        self.queue.session().await?.progress_of(self.queue.name(), jobs).await
+        self.session().await?.progress_of(self.queue.name(), jobs).await
     }
 
     /// Returns the failed attempts of a job, the oldest first, each with its worker, error and run time. The newest 20
@@ -175,7 +175,7 @@ impl Admin<'_> {
     ///
     /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer.
     pub async fn attempts(self, job_id: JobId) -> Result<Vec<FailedAttempt>, Error> {
-        self.queue.session().await?.attempts(self.queue.name(), job_id).await
+        self.session().await?.attempts(self.queue.name(), job_id).await
     }
 
     /// Returns the logs of a job's newest attempts, up to `max` (1 to 20), the newest first. Which attempts have one is up
@@ -186,6 +186,6 @@ impl Admin<'_> {
     ///
     /// [`Error::UnknownQueue`]; [`Error::Refused`] for another `max`; [`Error::PermissionDenied`] for a producer.
     pub async fn logs(self, job_id: JobId, max: usize) -> Result<Vec<JobLog>, Error> {
-        self.queue.session().await?.job_logs(self.queue.name(), job_id, max).await
+        self.session().await?.job_logs(self.queue.name(), job_id, max).await
     }
 }

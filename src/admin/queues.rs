@@ -30,7 +30,7 @@ impl Admin<'_> {
     /// [`Keep::For`](crate::admin::Keep::For) of more than ten years; [`Error::PermissionDenied`] without an operator's
     /// permissions.
     pub async fn create(self, options: QueueOptions) -> Result<bool, Error> {
-        self.queue.session().await?.create_queue(self.queue.name(), &options).await
+        self.session().await?.create_queue(self.queue.name(), &options).await
     }
 
     /// Returns the batches whose follow-ups go to this queue, the newest first: up to `max`, at most 1,000. With
@@ -40,7 +40,7 @@ impl Admin<'_> {
     ///
     /// [`Error::Refused`] for a larger `max`; [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a worker.
     pub async fn batches(self, open: bool, before: Option<BatchId>, max: usize) -> Result<Vec<BatchRow>, Error> {
-        self.queue.session().await?.batch_rows(self.queue.name(), open, before, max).await
+        self.session().await?.batch_rows(self.queue.name(), open, before, max).await
     }
 
     /// Counts the queue's jobs, without locks.
@@ -53,7 +53,7 @@ impl Admin<'_> {
     ///
     /// [`Error::Refused`] for a `most` of 0; [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer.
     pub async fn stats(self, most: Option<u64>) -> Result<QueueStats, Error> {
-        self.queue.session().await?.stats(self.queue.name(), most).await
+        self.session().await?.stats(self.queue.name(), most).await
     }
 
     /// Same as [`stats`](crate::admin::Admin::stats), for all queues of the schema, by name. This queue need not exist.
@@ -62,7 +62,7 @@ impl Admin<'_> {
     ///
     /// [`Error::Refused`] for a `most` of 0; [`Error::PermissionDenied`] for a producer.
     pub async fn all_stats(self, most: Option<u64>) -> Result<Vec<QueueStats>, Error> {
-        self.queue.session().await?.all_stats(most).await
+        self.session().await?.all_stats(most).await
     }
 
     /// Returns the queue's workers, sorted by name and time of registration: the workers with a lease, and the workers
@@ -84,7 +84,7 @@ impl Admin<'_> {
     ///
     /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer or a worker.
     pub async fn workers(self, ended: Duration) -> Result<Vec<WorkerRow>, Error> {
-        self.queue.session().await?.list_workers(Some(self.queue.name()), ended).await
+        self.session().await?.list_workers(Some(self.queue.name()), ended).await
     }
 
     /// Sends a request to running workers of this queue, or of all queues
@@ -112,7 +112,7 @@ impl Admin<'_> {
     /// If the future is dropped, some, all or none of the workers have been asked. Asking again does no harm.
     pub async fn ask_workers(self, wish: &WorkerWish) -> Result<Vec<AskedWorker>, Error> {
         let queue = (!wish.of_all_queues).then_some(self.queue.name());
-        self.queue.session().await?.worker_wish(queue, wish).await
+        self.session().await?.worker_wish(queue, wish).await
     }
 
     /// Same as [`workers`](crate::admin::Admin::workers), for all queues of the schema, sorted by queue name first.
@@ -122,7 +122,7 @@ impl Admin<'_> {
     ///
     /// [`Error::PermissionDenied`] for a producer or a worker.
     pub async fn all_workers(self, ended: Duration) -> Result<Vec<WorkerRow>, Error> {
-        self.queue.session().await?.list_workers(None, ended).await
+        self.session().await?.list_workers(None, ended).await
     }
 
     /// Returns the history of the queue over the last `span`, the oldest row first. A row covers one minute, or ten
@@ -145,7 +145,7 @@ impl Admin<'_> {
     ///
     /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer or a worker.
     pub async fn history(self, span: Duration) -> Result<Vec<HistoryRow>, Error> {
-        self.queue.session().await?.list_history(Some(self.queue.name()), span).await
+        self.session().await?.list_history(Some(self.queue.name()), span).await
     }
 
     /// Same as [`history`](crate::admin::Admin::history), for all queues of the schema, by queue name first. This queue
@@ -155,7 +155,7 @@ impl Admin<'_> {
     ///
     /// [`Error::PermissionDenied`] for a producer or a worker.
     pub async fn all_history(self, span: Duration) -> Result<Vec<HistoryRow>, Error> {
-        self.queue.session().await?.list_history(None, span).await
+        self.session().await?.list_history(None, span).await
     }
 
     /// Returns the kinds of the queue's jobs: the unfinished jobs, and the runs that ended in the last `span` and what
@@ -179,7 +179,7 @@ impl Admin<'_> {
     ///
     /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer or a worker.
     pub async fn kinds(self, span: Duration) -> Result<Vec<KindRow>, Error> {
-        self.queue.session().await?.list_kinds(self.queue.name(), span).await
+        self.session().await?.list_kinds(self.queue.name(), span).await
     }
 
     /// Returns up to `max` (1 to 1,000) of the queue's groups that have waiting jobs, jobs with a turn, or a weight, sorted
@@ -190,7 +190,7 @@ impl Admin<'_> {
     /// [`Error::UnknownQueue`]; [`Error::Refused`] if `max` is out of range; [`Error::PermissionDenied`] for a producer or
     /// a worker.
     pub async fn groups(self, after: Option<&str>, max: usize) -> Result<Vec<GroupRow>, Error> {
-        self.queue.session().await?.list_groups(self.queue.name(), after, max).await
+        self.session().await?.list_groups(self.queue.name(), after, max).await
     }
 
     /// Sets the weight of a group: how many jobs it gets in each round, if the queue is
@@ -207,7 +207,7 @@ impl Admin<'_> {
     ///
     /// If the future is dropped, the weight may have been set or not.
     pub async fn set_group_weight(self, group: &str, weight: u32) -> Result<(), Error> {
-        self.queue.session().await?.set_group_weight(self.queue.name(), group, weight).await
+        self.session().await?.set_group_weight(self.queue.name(), group, weight).await
     }
 
     /// Deletes the queue with its settings, schedules and ended batches. With `with_jobs`, first deletes all its jobs
@@ -229,7 +229,7 @@ impl Admin<'_> {
     /// If the future is dropped, the jobs that were already deleted stay deleted. Call it again to complete the
     /// deletion.
     pub async fn delete(self, with_jobs: bool) -> Result<Deleted, Error> {
-        let mut session = self.queue.session().await?;
+        let mut session = self.session().await?;
         let mut total = Deleted::default();
         loop {
             let (jobs, is_gone) = session.delete_queue(self.queue.name(), with_jobs, OPERATOR_BATCH).await?;
@@ -246,7 +246,7 @@ impl Admin<'_> {
     ///
     /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer.
     pub async fn pause(self) -> Result<(), Error> {
-        self.queue.session().await?.set_paused(self.queue.name(), true).await
+        self.session().await?.set_paused(self.queue.name(), true).await
     }
 
     /// Resumes a paused queue.
@@ -255,7 +255,7 @@ impl Admin<'_> {
     ///
     /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer.
     pub async fn resume(self) -> Result<(), Error> {
-        self.queue.session().await?.set_paused(self.queue.name(), false).await
+        self.session().await?.set_paused(self.queue.name(), false).await
     }
 
     /// Pauses all queues of the schema, also those that are created later, until [`resume_all`](Self::resume_all). Queues
@@ -265,7 +265,7 @@ impl Admin<'_> {
     ///
     /// [`Error::Refused`] for a longer text; [`Error::PermissionDenied`] without an operator's permissions.
     pub async fn pause_all(self, why: Option<&str>) -> Result<(), Error> {
-        self.queue.session().await?.pause_all(why).await
+        self.session().await?.pause_all(why).await
     }
 
     /// Takes [`pause_all`](Self::pause_all) back.
@@ -274,7 +274,7 @@ impl Admin<'_> {
     ///
     /// [`Error::PermissionDenied`] without an operator's permissions.
     pub async fn resume_all(self) -> Result<(), Error> {
-        self.queue.session().await?.end_hold(Held::Schema).await
+        self.session().await?.end_hold(Held::Schema).await
     }
 
     /// Confirms that this database may be used although it was restored or copied: its jobs run from now on. Until then,
@@ -284,7 +284,7 @@ impl Admin<'_> {
     ///
     /// [`Error::PermissionDenied`] without an operator's permissions.
     pub async fn confirm_copy(self) -> Result<(), Error> {
-        self.queue.session().await?.end_hold(Held::Copy).await
+        self.session().await?.end_hold(Held::Copy).await
     }
 
     /// Returns what holds all queues of the schema. Reads without locks.
@@ -293,6 +293,6 @@ impl Admin<'_> {
     ///
     /// [`Error::PermissionDenied`] for a producer or a worker.
     pub async fn holds(self) -> Result<Vec<Hold>, Error> {
-        self.queue.session().await?.holds().await
+        self.session().await?.holds().await
     }
 }

@@ -34,7 +34,7 @@ impl Admin<'_> {
     /// - [`Error::UnknownQueue`]
     /// - [`Error::PermissionDenied`] without an operator's permissions
     pub async fn set_schedule(self, schedule: &Schedule) -> Result<bool, Error> {
-        self.queue.session().await?.set_schedule(self.queue.name(), schedule).await
+        self.session().await?.set_schedule(self.queue.name(), schedule).await
     }
 
     /// Returns the queue's schedules, by name.
@@ -43,7 +43,7 @@ impl Admin<'_> {
     ///
     /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] for a producer or a worker.
     pub async fn schedules(self) -> Result<Vec<ScheduleRow>, Error> {
-        self.queue.session().await?.list_schedules(self.queue.name()).await
+        self.session().await?.list_schedules(self.queue.name()).await
     }
 
     /// Deletes a schedule; jobs that it has enqueued stay. Returns whether it existed.
@@ -52,7 +52,7 @@ impl Admin<'_> {
     ///
     /// [`Error::UnknownQueue`]; [`Error::PermissionDenied`] without an operator's permissions.
     pub async fn delete_schedule(self, name: &str) -> Result<bool, Error> {
-        self.queue.session().await?.delete_schedule(self.queue.name(), name).await
+        self.session().await?.delete_schedule(self.queue.name(), name).await
     }
 
     /// Pauses a schedule: it enqueues nothing until it is resumed. Jobs it has already enqueued are kept.
@@ -62,7 +62,7 @@ impl Admin<'_> {
     /// [`Error::Refused`] if the schedule does not exist; [`Error::UnknownQueue`]; [`Error::PermissionDenied`] without
     /// an operator's permissions.
     pub async fn pause_schedule(self, name: &str) -> Result<(), Error> {
-        self.queue.session().await?.set_schedule_paused(self.queue.name(), name, true).await
+        self.session().await?.set_schedule_paused(self.queue.name(), name, true).await
     }
 
     /// Resumes a paused schedule from its next time on; missed times are not made up for.
@@ -71,7 +71,7 @@ impl Admin<'_> {
     ///
     /// Same as [`pause_schedule`](crate::admin::Admin::pause_schedule).
     pub async fn resume_schedule(self, name: &str) -> Result<(), Error> {
-        self.queue.session().await?.set_schedule_paused(self.queue.name(), name, false).await
+        self.session().await?.set_schedule_paused(self.queue.name(), name, false).await
     }
 
     /// Enqueues the job of a schedule now, even if the schedule is paused. The schedule's own times stay the same. If
@@ -86,7 +86,7 @@ impl Admin<'_> {
     ///
     /// If the future is dropped, the job may or may not be in the queue.
     pub async fn run_schedule_now(self, name: &str) -> Result<Enqueued, Error> {
-        let mut session = self.queue.session().await?;
+        let mut session = self.session().await?;
         let started_at = Instant::now();
         let enqueued = session.run_schedule_now(self.queue.name(), name).await?;
         self.queue.connector.metrics().enqueued(slice::from_ref(&enqueued), started_at.elapsed());

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use tiberius::{Command, Row};
 
 use crate::error::Error;
+use crate::id::AuditId;
 
 use super::answer_size_limit::{Answer, AnswerSizeLimit};
 use super::columns::{Columns, columns, into_rows, one_row};
@@ -28,6 +29,8 @@ pub(crate) struct Session {
     is_broken: bool,
     /// The deadline and the limit of calls made through [`Session::within`].
     deadline: Option<(tokio::time::Instant, Duration)>,
+    /// The audit entry of what its borrower does ([`Session::action`]).
+    audit: Option<AuditId>,
 }
 
 #[derive(Debug)]
@@ -39,7 +42,7 @@ struct Idle {
 
 impl Session {
     pub(crate) fn new(connector: Arc<Connector>) -> Session {
-        Session { connector, idle: None, is_broken: false, deadline: None }
+        Session { connector, idle: None, is_broken: false, deadline: None, audit: None }
     }
 
     pub(crate) fn connector(&self) -> Arc<Connector> {
@@ -128,6 +131,20 @@ impl Session {
     /// A call of a procedure, without its parameters.
     pub(crate) fn command<'a>(&self, name: &str) -> Command<'a> {
         Command::new(procedure(self.schema(), name))
+    }
+
+    /// A call of a procedure that an operator acts with. It adds an audit entry of its own, unless its caller has one.
+    pub(crate) fn action<'a>(&self, name: &str) -> Command<'a> {
+        let mut command = self.command(name);
+        if let Some(audit) = self.audit {
+            command.bind_param("@audit_id", audit.0);
+        }
+        command
+    }
+
+    /// Sets the audit entry of the following actions.
+    pub(crate) fn acts_for(&mut self, audit: Option<AuditId>) {
+        self.audit = audit;
     }
 
     /// Runs a command completely. Its response has no payload and no output.

@@ -282,7 +282,9 @@ impl Queue {
     /// Lends a session without checking the installed schema. It may have no connection yet.
     pub(crate) async fn any_session(&self) -> Result<Lent, Error> {
         let limit = self.command_timeout();
-        self.sessions.lend(tokio::time::Instant::now() + limit, limit).await
+        let mut session = self.sessions.lend(tokio::time::Instant::now() + limit, limit).await?;
+        session.acts_for(None); // its last borrower's
+        Ok(session)
     }
 
     /// Lends a session for calls, after checking the installed schema's version.

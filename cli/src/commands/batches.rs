@@ -164,9 +164,14 @@ impl BatchCommand {
                 confirm(yes, &format!("cancel batch {batch}")).await?;
                 let queue = common.queue(&row.queue).await?;
                 let what = json!({ "batch": batch, "why": why });
-                let cancelling = queue.admin().cancel_batch(BatchId(batch), &why);
                 let jobs = |cancelled: &Changed| Some(cancelled.total());
-                let cancelled = noted(&queue, note("cancel_batch").what(what), cancelling, jobs).await?;
+                let cancelled = noted(
+                    &queue,
+                    note("cancel_batch").what(what),
+                    |admin| admin.cancel_batch(BatchId(batch), &why),
+                    jobs,
+                )
+                .await?;
                 let (waiting, running) = (cancelled.changed, cancelled.requested);
                 output.one(&json!({"waiting": waiting, "running": running}), || {
                     format!(

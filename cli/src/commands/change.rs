@@ -144,7 +144,7 @@ impl Requeue {
         let queue = common.queue(&self.selection.queue).await?;
         let note = note("requeue").what(json!({ "jobs": [id], "named": 1, "payload": true }));
         let jobs = |requeued: &bool| Some(u64::from(*requeued));
-        if !noted(&queue, note, queue.admin().requeue_with(JobId(id), payload), jobs).await? {
+        if !noted(&queue, note, |admin| admin.requeue_with(JobId(id), payload), jobs).await? {
             return Err(failure(
                 Exit::NotFound,
                 format!("job {id} does not exist, or is neither dead nor cancelled; nothing was changed"),
@@ -231,7 +231,7 @@ impl Selection {
         };
         let audit = Audit::begin(&queue, &note).await?;
         let (mut changed, mut matched) = (0, unfit.len() as u64);
-        let done = carry_out(&change, pages, &queue, total, &interrupt, &mut changed, &mut matched).await;
+        let done = carry_out(&change, pages, &audit, total, &interrupt, &mut changed, &mut matched).await;
         let outcome = match &done {
             Err(error) => Some(error.to_string()),
             Ok(()) => interrupt.is_pressed().then(|| "interrupted".to_owned()),
@@ -370,7 +370,7 @@ fn past(change: &JobChange) -> &'static str {
 async fn carry_out(
     change: &JobChange,
     mut pages: Pages,
-    queue: &Queue,
+    audit: &Audit,
     total: Option<u64>,
     interrupt: &Interrupt,
     changed: &mut u64,
@@ -379,7 +379,7 @@ async fn carry_out(
     let progress = Progress::new(past(change), total);
     while let Some(page) = pages.next(interrupt).await? {
         let jobs = page.jobs.len() as u64;
-        let result = queue.admin().change(change, page).await.inspect_err(|_| {
+        let result = audit.admin().change(change, page).await.inspect_err(|_| {
             progress.end();
             say(&format!("{} {} before this:", past(change), texts::counted(*changed, "job")));
         })?;

@@ -203,7 +203,7 @@ impl ConfirmCopy {
             format!(" of database {} on {server}", original.database)
         });
         confirm(self.yes, &format!("run the jobs of this copy{original}, which may have run there since")).await?;
-        noted(&schema, note("confirm_copy").of_no_queue(), schema.admin().confirm_copy(), |()| None).await?;
+        noted(&schema, note("confirm_copy").of_no_queue(), |admin| admin.confirm_copy(), |()| None).await?;
         output.one(&json!({"confirmed": true}), || "the queues are no longer held as those of a copy".to_owned())?;
         Ok(Exit::Ok)
     }
@@ -240,7 +240,7 @@ impl QueueCommand {
                 noted(
                     &queue,
                     note("set_group_weight").what(what),
-                    queue.admin().set_group_weight(&group, weight),
+                    |admin| admin.set_group_weight(&group, weight),
                     |()| None,
                 )
                 .await?;
@@ -254,26 +254,26 @@ impl QueueCommand {
             QueueCommand::Pause { name: Some(name), why, .. } => {
                 let queue = common.queue(&name).await?;
                 let note = because(note("pause"), why.as_deref());
-                noted(&queue, note, queue.admin().pause(), |()| None).await?;
+                noted(&queue, note, |admin| admin.pause(), |()| None).await?;
                 output.one(&json!({"queue": name, "paused": true}), || format!("{name} is paused"))?;
                 Ok(Exit::Ok)
             }
             QueueCommand::Resume { name: Some(name), .. } => {
                 let queue = common.queue(&name).await?;
-                noted(&queue, note("resume"), queue.admin().resume(), |()| None).await?;
+                noted(&queue, note("resume"), |admin| admin.resume(), |()| None).await?;
                 output.one(&json!({"queue": name, "paused": false}), || format!("{name} is resumed"))?;
                 Ok(Exit::Ok)
             }
             QueueCommand::Pause { name: None, why, .. } => {
                 let schema = common.schema().await?;
                 let note = because(note("pause_all").of_no_queue(), why.as_deref());
-                noted(&schema, note, schema.admin().pause_all(why.as_deref()), |()| None).await?;
+                noted(&schema, note, |admin| admin.pause_all(why.as_deref()), |()| None).await?;
                 output.one(&json!({"paused": true}), || "all queues are paused".to_owned())?;
                 Ok(Exit::Ok)
             }
             QueueCommand::Resume { name: None, .. } => {
                 let schema = common.schema().await?;
-                noted(&schema, note("resume_all").of_no_queue(), schema.admin().resume_all(), |()| None).await?;
+                noted(&schema, note("resume_all").of_no_queue(), |admin| admin.resume_all(), |()| None).await?;
                 output.one(&json!({"paused": false}), || "all queues are resumed".to_owned())?;
                 Ok(Exit::Ok)
             }
@@ -282,11 +282,13 @@ impl QueueCommand {
                 let question = if with_jobs { " with all its jobs" } else { "" };
                 confirm(yes, &format!("delete queue {name}{question}")).await?;
                 let what = json!({ "with_jobs": with_jobs });
-                let deleted =
-                    noted(&queue, note("delete_queue").what(what), queue.admin().delete(with_jobs), |deleted| {
-                        Some(deleted.jobs)
-                    })
-                    .await?;
+                let deleted = noted(
+                    &queue,
+                    note("delete_queue").what(what),
+                    |admin| admin.delete(with_jobs),
+                    |deleted| Some(deleted.jobs),
+                )
+                .await?;
                 let words = || format!("{name} is deleted with {}", texts::counted(deleted.jobs, "job"));
                 output.one(&json!({"queue": name, "deleted_jobs": deleted.jobs}), words)?;
                 Ok(Exit::Ok)
@@ -364,7 +366,7 @@ impl Settings {
 
 async fn change(queue: &Queue, action: &str, options: QueueOptions) -> Result<()> {
     let what = json!({ "settings": options });
-    noted(queue, note(action).what(what), queue.admin().create(options), |_| None).await?;
+    noted(queue, note(action).what(what), |admin| admin.create(options), |_| None).await?;
     Ok(())
 }
 

@@ -155,7 +155,7 @@ impl ScheduleCommand {
                 let queue = common.queue(&queue).await?;
                 let what = json!({ "schedule": name, "cron": cron });
                 let is_new =
-                    noted(&queue, note("set_schedule").what(what), queue.admin().set_schedule(&schedule), |_| None)
+                    noted(&queue, note("set_schedule").what(what), |admin| admin.set_schedule(&schedule), |_| None)
                         .await?;
                 let words = || if is_new { format!("{name} is set") } else { format!("{name} is changed") };
                 output.one(&json!({"schedule": name, "new": is_new}), words)?;
@@ -163,14 +163,14 @@ impl ScheduleCommand {
             ScheduleCommand::Pause { queue, name } => {
                 let queue = of(common, &queue, &name).await?;
                 let what = json!({ "schedule": name });
-                noted(&queue, note("pause_schedule").what(what), queue.admin().pause_schedule(&name), |()| None)
+                noted(&queue, note("pause_schedule").what(what), |admin| admin.pause_schedule(&name), |()| None)
                     .await?;
                 output.one(&json!({"schedule": name, "paused": true}), || format!("{name} is paused"))?;
             }
             ScheduleCommand::Resume { queue, name } => {
                 let queue = of(common, &queue, &name).await?;
                 let what = json!({ "schedule": name });
-                noted(&queue, note("resume_schedule").what(what), queue.admin().resume_schedule(&name), |()| None)
+                noted(&queue, note("resume_schedule").what(what), |admin| admin.resume_schedule(&name), |()| None)
                     .await?;
                 output.one(&json!({"schedule": name, "paused": false}), || format!("{name} is resumed"))?;
             }
@@ -178,7 +178,7 @@ impl ScheduleCommand {
                 let queue = of(common, &queue, &name).await?;
                 let what = json!({ "schedule": name });
                 let enqueued =
-                    noted(&queue, note("run_schedule").what(what), queue.admin().run_schedule_now(&name), |_| None)
+                    noted(&queue, note("run_schedule").what(what), |admin| admin.run_schedule_now(&name), |_| None)
                         .await?;
                 output.one(&enqueued, || format!("job {}", enqueued.job_id))?;
             }
@@ -186,7 +186,7 @@ impl ScheduleCommand {
                 let queue = of(common, &queue, &name).await?;
                 confirm(yes, &format!("delete schedule {name} of {}", queue.name())).await?;
                 let what = json!({ "schedule": name });
-                noted(&queue, note("delete_schedule").what(what), queue.admin().delete_schedule(&name), |_| None)
+                noted(&queue, note("delete_schedule").what(what), |admin| admin.delete_schedule(&name), |_| None)
                     .await?;
                 output.one(&json!({"schedule": name, "deleted": true}), || format!("{name} is deleted"))?;
             }

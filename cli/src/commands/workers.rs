@@ -124,7 +124,7 @@ impl WorkerCommand {
             Some(name) => (common.queue(&name).await?, wish, note),
             None => (common.schema().await?, wish.of_all_queues(), note.of_no_queue()),
         };
-        let asked = noted(&queue, note, queue.admin().ask_workers(&wish), |_| None).await?;
+        let asked = noted(&queue, note, |admin| admin.ask_workers(&wish), |_| None).await?;
         output.one(&json!({ "asked": asked }), || {
             let all: Vec<String> = asked.iter().map(|worker| format!("{} of {}", worker.name, worker.queue)).collect();
             match &all[..] {

@@ -156,6 +156,7 @@ pub(super) const SCRIPTS: &[(&str, &str)] = &[
     ("492_seal_batch.sql", include_str!("../../../sql/492_seal_batch.sql")),
     ("494_cancel_batch.sql", include_str!("../../../sql/494_cancel_batch.sql")),
     ("496_list_batches.sql", include_str!("../../../sql/496_list_batches.sql")),
+    ("498_note_action.sql", include_str!("../../../sql/498_note_action.sql")),
     ("500_begin_audit.sql", include_str!("../../../sql/500_begin_audit.sql")),
     ("502_end_audit.sql", include_str!("../../../sql/502_end_audit.sql")),
     ("504_list_audit.sql", include_str!("../../../sql/504_list_audit.sql")),

@@ -46,7 +46,7 @@ impl Session {
     }
 
     pub(crate) async fn set_group_weight(&mut self, queue: &str, group: &str, weight: u32) -> Result<(), Error> {
-        let mut command = self.command("set_group_weight");
+        let mut command = self.action("set_group_weight");
         command.bind_param("@queue", queue);
         command.bind_param("@group_key", group);
         command.bind_param("@weight", int(weight));

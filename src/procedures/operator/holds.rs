@@ -71,7 +71,7 @@ impl Session {
     }
 
     pub(crate) async fn pause_all(&mut self, why: Option<&str>) -> Result<(), Error> {
-        let mut command = self.command("pause_all");
+        let mut command = self.action("pause_all");
         command.bind_param("@why", why);
         self.run("pause_all", command).await?;
         Ok(())
@@ -83,7 +83,7 @@ impl Session {
             Held::Schema => "resume_all",
             Held::Copy => "confirm_copy",
         };
-        let command = self.command(name);
+        let command = self.action(name);
         self.run(name, command).await?;
         Ok(())
     }

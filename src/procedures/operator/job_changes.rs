@@ -13,7 +13,7 @@ const CANCEL_BATCH: &str = "cancel_batch";
 impl Session {
     /// Cancels up to 1,000 unfinished jobs of a batch and of its child batches.
     pub(crate) async fn cancel_batch(&mut self, batch: BatchId, why: &str) -> Result<CancelAnswer, Error> {
-        let mut command = self.command(CANCEL_BATCH);
+        let mut command = self.action(CANCEL_BATCH);
         command.bind_param("@batch_id", batch.0);
         command.bind_param("@why", why);
         command.bind_param("@max", int(OPERATOR_BATCH));
@@ -78,7 +78,7 @@ impl Session {
     /// Cancels jobs, at most 1,000.
     pub(crate) async fn cancel(&mut self, queue: &str, jobs: &[JobId], why: &str) -> Result<CancelAnswer, Error> {
         let list = table_type(self.schema(), "id_list");
-        let mut command = self.command("cancel");
+        let mut command = self.action("cancel");
         command.bind_param("@queue", queue);
         command.bind_param("@why", why);
         bind_jobs(&mut command, &list, jobs);
@@ -173,7 +173,7 @@ pub(crate) const OPERATOR_BATCH: usize = 1_000;
 impl Session {
     /// Makes one dead or cancelled job ready again. Returns how many were requeued.
     pub(crate) async fn requeue(&mut self, queue: &str, job_id: JobId) -> Result<u32, Error> {
-        let mut command = self.command("requeue");
+        let mut command = self.action("requeue");
         command.bind_param("@queue", queue);
         command.bind_param("@job_id", job_id.0);
         self.row("requeue", command).await?.count("requeued")
@@ -182,7 +182,7 @@ impl Session {
     /// Makes up to 1,000 dead and cancelled jobs ready again. Returns how many were requeued.
     pub(crate) async fn requeue_listed(&mut self, queue: &str, jobs: &[JobId]) -> Result<u32, Error> {
         let list = table_type(self.schema(), "id_list");
-        let mut command = self.command("requeue");
+        let mut command = self.action("requeue");
         command.bind_param("@queue", queue);
         command.bind_param("@listed", true);
         command.bind_table_with_dbtype("@jobs", &list, id_rows(jobs));
@@ -191,7 +191,7 @@ impl Session {
 
     /// Makes one dead or cancelled job ready again, with another payload. Returns whether it was requeued.
     pub(crate) async fn requeue_with(&mut self, queue: &str, job_id: JobId, payload: &[u8]) -> Result<bool, Error> {
-        let mut command = self.command("requeue");
+        let mut command = self.action("requeue");
         command.bind_param("@queue", queue);
         command.bind_param("@job_id", job_id.0);
         command.bind_param("@payload", payload);
@@ -206,7 +206,7 @@ impl Session {
     /// Enqueues new jobs for up to 1,000 done ones. Returns what it has enqueued.
     pub(crate) async fn run_jobs_again(&mut self, queue: &str, jobs: &[JobId]) -> Result<Vec<Enqueued>, Error> {
         let list = table_type(self.schema(), "id_list");
-        let mut command = self.command("run_again");
+        let mut command = self.action("run_again");
         command.bind_param("@queue", queue);
         bind_jobs(&mut command, &list, jobs);
         let read = |mut row: Columns| {
@@ -230,7 +230,7 @@ impl Session {
         count: &str,
     ) -> Result<u32, Error> {
         let list = table_type(self.schema(), "id_list");
-        let mut command = self.command(call);
+        let mut command = self.action(call);
         command.bind_param("@queue", queue);
         bind_jobs(&mut command, &list, jobs);
         self.row(call, command).await?.count(count)
@@ -239,7 +239,7 @@ impl Session {
     /// Changes the priority of up to 1,000 jobs. Returns how many had another priority before.
     pub(crate) async fn set_priority(&mut self, queue: &str, jobs: &[JobId], priority: i16) -> Result<u32, Error> {
         let list = table_type(self.schema(), "id_list");
-        let mut command = self.command("set_priority");
+        let mut command = self.action("set_priority");
         command.bind_param("@queue", queue);
         command.bind_table_with_dbtype("@jobs", &list, id_rows(jobs));
         command.bind_param("@priority", priority);
@@ -249,7 +249,7 @@ impl Session {
     /// Deletes up to 1,000 jobs if they are in this state. Returns how many were deleted.
     pub(crate) async fn purge_listed(&mut self, queue: &str, state: JobState, jobs: &[JobId]) -> Result<u32, Error> {
         let list = table_type(self.schema(), "id_list");
-        let mut command = self.command("purge");
+        let mut command = self.action("purge");
         command.bind_param("@queue", queue);
         command.bind_param("@state", state.word());
         command.bind_param("@listed", true);

@@ -299,7 +299,7 @@ impl Session {
     pub(crate) async fn create_queue(&mut self, queue: &str, options: &QueueOptions) -> Result<bool, Error> {
         let keep_done_s = kept_s("keep_done", options.keep_done)?;
         let keep_dead_s = kept_s("keep_dead", options.keep_dead)?;
-        let mut command = self.command("create_queue");
+        let mut command = self.action("create_queue");
         command.bind_param("@queue", queue);
         if let Some(claim_order) = options.claim_order {
             command.bind_param("@claim_order", claim_order.word());
@@ -421,7 +421,7 @@ impl Session {
         with_jobs: bool,
         max: usize,
     ) -> Result<(u32, bool), Error> {
-        let mut command = self.command("delete_queue");
+        let mut command = self.action("delete_queue");
         command.bind_param("@queue", queue);
         command.bind_param("@with_jobs", with_jobs);
         command.bind_param("@max", int(max));
@@ -434,7 +434,7 @@ impl Session {
     /// Runs `pause` or `resume`.
     pub(crate) async fn set_paused(&mut self, queue: &str, paused: bool) -> Result<(), Error> {
         let name = if paused { "pause" } else { "resume" };
-        let mut command = self.command(name);
+        let mut command = self.action(name);
         command.bind_param("@queue", queue);
         self.run(name, command).await?;
         Ok(())

@@ -135,7 +135,7 @@ impl Session {
     pub(crate) async fn set_schedule(&mut self, queue: &str, schedule: &Schedule) -> Result<bool, Error> {
         schedule.check()?;
         let job = &schedule.job;
-        let mut command = self.command("set_schedule");
+        let mut command = self.action("set_schedule");
         command.bind_param("@queue", queue);
         command.bind_param("@name", schedule.name.as_str());
         command.bind_param("@cron", schedule.cron.as_str());
@@ -162,7 +162,7 @@ impl Session {
 
     /// Deletes a schedule; returns whether there was one.
     pub(crate) async fn delete_schedule(&mut self, queue: &str, name: &str) -> Result<bool, Error> {
-        let mut command = self.command("delete_schedule");
+        let mut command = self.action("delete_schedule");
         command.bind_param("@queue", queue);
         command.bind_param("@name", name);
         self.row("delete_schedule", command).await?.required("deleted")
@@ -171,7 +171,7 @@ impl Session {
     /// Pauses or resumes a schedule.
     pub(crate) async fn set_schedule_paused(&mut self, queue: &str, name: &str, paused: bool) -> Result<(), Error> {
         let call = if paused { "pause_schedule" } else { "resume_schedule" };
-        let mut command = self.command(call);
+        let mut command = self.action(call);
         command.bind_param("@queue", queue);
         command.bind_param("@name", name);
         self.run(call, command).await?;
@@ -180,7 +180,7 @@ impl Session {
 
     /// Enqueues a schedule's job now, in addition to its times.
     pub(crate) async fn run_schedule_now(&mut self, queue: &str, name: &str) -> Result<Enqueued, Error> {
-        let mut command = self.command("run_schedule_now");
+        let mut command = self.action("run_schedule_now");
         command.bind_param("@queue", queue);
         command.bind_param("@name", name);
         let mut row = self.row("run_schedule_now", command).await?;

@@ -110,7 +110,7 @@ impl Session {
         wish: &WorkerWish,
     ) -> Result<Vec<AskedWorker>, Error> {
         let WorkerWish { worker, wish, by_name, .. } = wish;
-        let mut command = self.command("worker_wish");
+        let mut command = self.action("worker_wish");
         command.bind_param("@worker", worker.as_str());
         command.bind_param("@queue", queue);
         command.bind_param("@by_name", *by_name);

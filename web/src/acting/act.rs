@@ -75,8 +75,8 @@ async fn queue_action(
     };
     let noted = Noted::begin(app, visitor, queue, note).await?;
     let done = match action {
-        "pause" => queue.admin().pause().await,
-        _ => queue.admin().resume().await,
+        "pause" => noted.admin().pause().await,
+        _ => noted.admin().resume().await,
     };
     noted.end(done, |()| None).await?;
     app.sessions.say(&visitor.session, format!("Queue {} is {}d.", queue.name(), action));
@@ -95,17 +95,18 @@ async fn schedule_action(
     let noted = Noted::begin(app, visitor, queue, note).await?;
     let doing = async {
         Ok(match action {
-            "pause_schedule" => queue.admin().pause_schedule(name).await.map(|()| "is paused".to_owned())?,
-            "resume_schedule" => queue.admin().resume_schedule(name).await.map(|()| "is resumed".to_owned())?,
-            "run_schedule" => match queue.admin().run_schedule_now(name).await? {
+            "pause_schedule" => noted.admin().pause_schedule(name).await.map(|()| "is paused".to_owned())?,
+            "resume_schedule" => noted.admin().resume_schedule(name).await.map(|()| "is resumed".to_owned())?,
+            "run_schedule" => match noted.admin().run_schedule_now(name).await? {
                 Enqueued { job_id, duplicate: false, .. } => format!("enqueued job {job_id}"),
                 Enqueued { job_id, .. } => format!("enqueued nothing: job {job_id} uses its key"),
             },
-            _ if queue.admin().delete_schedule(name).await? => "is deleted".to_owned(),
+            _ if noted.admin().delete_schedule(name).await? => "is deleted".to_owned(),
             _ => "no longer exists".to_owned(),
         })
     };
-    let said = noted.end(doing.await, |_| None).await?;
+    let done = doing.await;
+    let said = noted.end(done, |_| None).await?;
     app.sessions.say(&visitor.session, format!("Schedule {name} {said}."));
     Ok(see_other("schedules"))
 }
@@ -115,7 +116,7 @@ async fn cancel_batch(app: &App, visitor: &Visitor, queue: &Queue, fields: &Fiel
     let batch = batch.ok_or_else(|| Failure::bad("batch", "missing", "it must be a number"))?;
     let note = note(visitor, "cancel_batch").what(json!({ "batch": batch, "why": WHY }));
     let noted = Noted::begin(app, visitor, queue, note).await?;
-    let cancelled = queue.admin().cancel_batch(batch, WHY).await;
+    let cancelled = noted.admin().cancel_batch(batch, WHY).await;
     let cancelled = noted.end(cancelled, |cancelled| Some(cancelled.total())).await?;
     let (waiting, running) = (counted(cancelled.changed, "job"), counted(cancelled.requested, "running job"));
     let said = format!("Cancelled {waiting} of batch {batch}; told the workers of {running}.");

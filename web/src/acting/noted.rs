@@ -1,6 +1,6 @@
 //! Logs and audits each action.
 
-use readpast::admin::{AuditId, JobChange, NewAudit};
+use readpast::admin::{Admin, AuditId, JobChange, NewAudit};
 use readpast::{Error, Queue};
 
 use crate::app::App;
@@ -40,6 +40,11 @@ impl Noted {
         let who = name(visitor);
         tracing::info!(who, %doing, queue = queue.name(), "action started");
         Ok(Noted { audit, who, doing, queue: queue.clone() })
+    }
+
+    /// The handle that the action uses.
+    pub fn admin(&self) -> Admin<'_> {
+        self.queue.admin().with_audit(self.audit)
     }
 
     /// Adds the outcome to the entry, and returns the result unchanged.

@@ -24,11 +24,12 @@ pub async fn one(app: &App, visitor: &Visitor, queue: &Queue, action: &JobAction
     let changing = async {
         let found = queue.admin().job(id, Some(0)).await?;
         match found.map(|job| job.state).filter(|state| change.states().contains(state)) {
-            Some(state) => queue.admin().change(change, MatchingPage::new(state, vec![id])).await,
+            Some(state) => noted.admin().change(change, MatchingPage::new(state, vec![id])).await,
             None => Ok(Changed::default()),
         }
     };
-    Ok(noted.end(changing.await, |changed| Some(changed.total())).await?.total() > 0)
+    let changed = changing.await;
+    Ok(noted.end(changed, |changed| Some(changed.total())).await?.total() > 0)
 }
 
 /// Starts an operation on these jobs or, without ids, on all that match the search. Returns its id.
@@ -54,10 +55,10 @@ pub async fn begin(
     };
     let running = app.operations.add(queue.name(), Progress::begin(action.past, words))?;
     let noted = Noted::begin(app, visitor, queue, note).await?;
-    let (id, app, queue) = (running.operation.id, app.clone(), queue.clone());
+    let (id, app) = (running.operation.id, app.clone());
     tokio::spawn(async move {
         let operation = &running.operation;
-        let (changed, end) = run(&app, operation, pages, &queue, &action).await;
+        let (changed, end) = run(&app, operation, pages, &noted, &action).await;
         let (end, outcome) = match end {
             Ok(End::Stopped(who)) => {
                 let outcome = format!("stopped by {who}");
@@ -98,7 +99,7 @@ async fn run(
     app: &App,
     operation: &Operation,
     mut pages: Pages,
-    queue: &Queue,
+    noted: &Noted,
     action: &JobAction,
 ) -> (u64, Result<End, Error>) {
     let mut changed = 0;
@@ -113,7 +114,7 @@ async fn run(
             Err(error) => return (changed, Err(error)),
         };
         let looked_at = page.jobs.len() as u64;
-        match queue.admin().change(&action.change, page).await {
+        match noted.admin().change(&action.change, page).await {
             Ok(jobs) => changed += jobs.total(),
             Err(error) => return (changed, Err(error)),
         }

@@ -33,7 +33,7 @@ pub async fn act(
     let id = worker.worker_id.to_string();
     let what = json!({ "worker": worker.name, "worker_id": id, "asked": wish.to_string() });
     let noted = Noted::begin(app, visitor, queue, note(visitor, action).what(what)).await?;
-    let asked = queue.admin().ask_workers(&WorkerWish::new(id.as_str(), wish)).await;
+    let asked = noted.admin().ask_workers(&WorkerWish::new(id.as_str(), wish)).await;
     noted.end(asked, |_| None).await?;
     let said = format!("Worker {} was asked to {wish}. Its next heartbeat delivers it.", worker.name);
     app.sessions.say(&visitor.session, said);

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use readpast::admin::{FailedAttempt, JobChange, JobFilter, JobProgress, JobRow, JobState, QueueActivity, WorkerRow};
+use readpast::admin::{
+    FailedAttempt, JobChange, JobFilter, JobProgress, JobRow, JobState, QueueActivity, Target, WorkerRow,
+};
 use readpast::{Config, Error, JobId, Queue};
 use tokio::sync::Mutex;
 
@@ -126,13 +128,13 @@ impl Server {
 
     async fn pause(&self, name: &str) -> Result<String, Error> {
         let queue = self.queue(name).await?;
-        noted(&queue, note("pause"), queue.admin().pause(), |()| None).await?;
+        noted(&queue, note("pause"), |admin| admin.pause(), |()| None).await?;
         Ok(format!("{name} is paused; running jobs continue"))
     }
 
     async fn resume(&self, name: &str) -> Result<String, Error> {
         let queue = self.queue(name).await?;
-        noted(&queue, note("resume"), queue.admin().resume(), |()| None).await?;
+        noted(&queue, note("resume"), |admin| admin.resume(), |()| None).await?;
         Ok(format!("{name} is resumed"))
     }
 
@@ -145,13 +147,10 @@ impl Server {
             None => note.filter(&JobFilter::from(JobState::Dead)),
             Some(jobs) => note.jobs(jobs),
         };
-        let requeueing = async {
-            match &jobs {
-                None => queue.admin().change(&JobChange::Requeue, JobState::Dead).await,
-                Some(jobs) => queue.admin().change(&JobChange::Requeue, jobs).await,
-            }
-        };
-        let requeued = noted(&queue, note, requeueing, |requeued| Some(requeued.changed)).await?.changed;
+        let target = jobs.map_or(Target::from(JobState::Dead), Target::from);
+        let requeueing =
+            noted(&queue, note, |admin| admin.change(&JobChange::Requeue, target), |requeued| Some(requeued.changed));
+        let requeued = requeueing.await?.changed;
         Ok(match requeued {
             0 => "nothing was requeued: the jobs are no longer dead".to_owned(),
             _ => format!("requeued {} of {name}", texts::counted(requeued, "job")),

@@ -257,7 +257,8 @@ async fn set(app: &App, visitor: &Visitor, queue: &Queue, typed: &Typed, schedul
         }
     }
     let noted = Noted::begin(app, visitor, queue, note(visitor, "set_schedule").what(what)).await?;
-    Ok(noted.end(queue.admin().set_schedule(schedule).await, |_| None).await?)
+    let done = noted.admin().set_schedule(schedule).await;
+    Ok(noted.end(done, |_| None).await?)
 }
 
 async fn check(

@@ -147,7 +147,7 @@ fn read(typed: &mut Typed, stats: &QueueStats) -> (QueueOptions, Vec<Change>) {
 async fn set(app: &App, visitor: &Visitor, queue: &Queue, options: QueueOptions) -> Result<(), Failure> {
     let what = json!({ "settings": options });
     let noted = Noted::begin(app, visitor, queue, note(visitor, "set_queue").what(what)).await?;
-    let set: Result<bool, Error> = queue.admin().create(options).await;
+    let set: Result<bool, Error> = noted.admin().create(options).await;
     noted.end(set, |_| None).await?;
     Ok(())
 }
