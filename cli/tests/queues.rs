@@ -93,7 +93,6 @@ async fn on_a_narrow_terminal_lists_leave_out_columns_and_cut_no_word() {
     let fixture = Fixture::new("narrow").await;
     let queue = fixture.queue("work").await;
     queue.enqueue(&readpast::NewJob::text("a payload of some length")).await.unwrap();
-    fixture.run(&["queue", "pause", "work"]).ok();
     for (list, always) in [
         (&["queues"][..], &["QUEUE", "COMPLETION", "ATTENTION"][..]),
         (&["stats"], &["QUEUE", "READY", "DEAD", "WORKERS"]),

@@ -161,7 +161,7 @@ fn names_follow_the_rules_of_prometheus() {
 }
 
 /// Procedures that the library does not call, such as those for other scripts or, `backlog`, for an autoscaler.
-const INTERNAL_PROCEDURES: [&str; 43] = [
+const INTERNAL_PROCEDURES: [&str; 44] = [
     "check_home",
     "set_hold",
     "do_duties",
@@ -203,6 +203,7 @@ const INTERNAL_PROCEDURES: [&str; 43] = [
     "note_edges",
     "watch_parents",
     "delete_empty_queue",
+    "note_action",
     "note_history",
     "thin_history",
 ];

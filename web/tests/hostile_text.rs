@@ -159,6 +159,7 @@ impl Hostile {
                 fixture.queue.admin().end_audit(audit, None, Some(vector)).await.unwrap();
             }
         }
+        fixture.sql("DELETE [$(schema)].[audit] WHERE who = login").await; // what was done until here
         fixture.kill_all("an error").await;
         for (id, vector) in &jobs {
             let text = literal(vector);
