@@ -116,12 +116,16 @@ function reloadSoon() {
   }, 10000);
 }
 
+// The parts that are being listened to.
+const listening = new Set();
+
 const isOver = (part) => part.querySelector("[data-over]") !== null;
 
 function live(part) {
   const events = new EventSource(part.dataset.live);
   events.onopen = () => {
     heard();
+    listening.add(part);
     clearTimeout(reload);
     reload = null;
   };
@@ -130,10 +134,13 @@ function live(part) {
     put(part, event.data);
     if (isOver(part)) {
       events.close();
+      listening.delete(part);
       document.querySelector("[data-while-on] button")?.remove();
     }
   };
   events.onerror = () => {
+    listening.delete(part);
+    if (part.closest("[data-refresh]")) return; // which is loaded anew meanwhile, and tells what is wrong
     lose(CUT);
     if (events.readyState === EventSource.CLOSED) reloadSoon();
   };
@@ -147,6 +154,7 @@ for (const part of document.querySelectorAll("[data-live]")) {
     if (document.hidden || isOver(part)) {
       events?.close();
       events = null;
+      listening.delete(part);
     } else {
       events ??= live(part);
     }
@@ -155,10 +163,10 @@ for (const part of document.querySelectorAll("[data-live]")) {
   look();
 }
 
-// A part that is loaded anew with its page, as long as the page is looked at.
+// A part that is loaded anew with its page, as long as the page is looked at, and nothing in it is listened to.
 for (const part of document.querySelectorAll("[data-refresh]")) {
   const again = async () => {
-    if (!document.hidden) {
+    if (!document.hidden && listening.size === 0) {
       try {
         const answer = await fetch(location.href, { headers: { accept: "text/html" } });
         if (answer.ok) {

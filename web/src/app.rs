@@ -11,6 +11,7 @@ use crate::connections::Connections;
 use crate::failure::Failure;
 use crate::options::Options;
 use crate::readings::{Reading, Readings};
+use crate::running_jobs::RunningJobs;
 use crate::security::attempts::Attempts;
 use crate::security::sessions::Sessions;
 use crate::security::visitor::Visitor;
@@ -27,6 +28,7 @@ pub struct Shared {
     pub sessions: Sessions,
     pub attempts: Attempts,
     pub readings: Arc<Readings>,
+    pub running_jobs: RunningJobs,
     pub operations: Operations,
     pub connections: Connections,
 }
@@ -49,6 +51,7 @@ impl App {
             sessions: Sessions::default(),
             attempts: Attempts::default(),
             readings,
+            running_jobs: RunningJobs::default(),
             operations: Operations::default(),
             connections: Connections::default(),
         }))

@@ -13,6 +13,7 @@ use axum::http::{HeaderValue, Uri, header};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
+use readpast::{Fence, JobId};
 use tokio::sync::watch;
 
 use crate::acting::count::Count;
@@ -23,6 +24,7 @@ use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::pages;
 use crate::readings::Reading;
+use crate::running_jobs;
 use crate::security::visitor::Visitor;
 
 /// How often a count is updated.
@@ -31,6 +33,7 @@ const COUNTING: Duration = Duration::from_millis(250);
 /// The source of the HTML that is sent.
 enum Source {
     Readings { readings: watch::Receiver<Option<Arc<Reading>>>, part: fn(&Reading) -> Option<Arc<str>> },
+    Job { html: watch::Receiver<Option<Arc<str>>> },
     Operation { progress: watch::Receiver<Progress> },
     Count(Box<Count>),
 }
@@ -40,6 +43,17 @@ pub async fn stream(State(app): State<App>, visitor: Visitor, uri: Uri) -> Resul
     let source = match fields.required("part")? {
         "overview" => Source::Readings { readings: app.readings.listen(), part: pages::overview::live },
         "workers" => Source::Readings { readings: app.readings.listen(), part: pages::workers::live },
+        // A program may print what it reads.
+        "job" if app.options.hide_payloads => return Err(Failure::Hidden),
+        "job" => {
+            let queue = app.queue(fields.required("queue")?).await?;
+            let number =
+                |name, given: Option<i64>| given.ok_or_else(|| Failure::bad(name, "missing", "it must be a number"));
+            let job = JobId(number("id", fields.parsed("id")?)?);
+            let fence =
+                fields.parsed("fence")?.ok_or_else(|| Failure::bad("fence", "missing", "it must be a number"))?;
+            Source::Job { html: running_jobs::listen(&app, queue, job, Fence(fence)) }
+        }
         "operation" => {
             let mut progress = app.operations.get(&fields)?.progress();
             // The operation may have ended since the page was made, and would then never change.
@@ -47,7 +61,7 @@ pub async fn stream(State(app): State<App>, visitor: Visitor, uri: Uri) -> Resul
             Source::Operation { progress }
         }
         "count" => Source::Count(Box::new(Count::of(&app, &fields).await?)),
-        part => return Err(Failure::bad("part", part, "it must be overview, workers, operation or count")),
+        part => return Err(Failure::bad("part", part, "it must be overview, workers, job, operation or count")),
     };
     let one = if visitor.has_logged_in { &visitor.session } else { &visitor.name };
     let place = app.connections.stream((visitor.has_logged_in || visitor.is_named).then_some(one))?;
@@ -82,6 +96,10 @@ impl Source {
                 readings.changed().await.ok()?;
                 let reading = readings.borrow_and_update().clone()?;
                 return part(&reading);
+            }
+            Source::Job { html } => {
+                html.changed().await.ok()?;
+                return html.borrow_and_update().clone();
             }
             Source::Operation { progress } => {
                 progress.changed().await.ok()?;

@@ -100,6 +100,49 @@ async fn a_job_stays_on_the_page_while_sql_server_is_away() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs chromium and chromedriver"]
+async fn the_log_of_a_running_job_goes_on_at_its_end_until_the_attempt_ends() {
+    let site = Site::start("job_log").await;
+    let handlers = Handlers::any(|_: &Job, context: &Context| -> Result<(), BoxError> {
+        let mut line = 0;
+        while !context.is_cancelled() && !context.is_stopping() {
+            line += 1;
+            context.log(format!("line {line}"));
+            std::thread::sleep(Duration::from_millis(5)); // its work
+        }
+        Err("given up".into())
+    });
+    let worker = site.work(&site.queue, handlers).await;
+    let id = site.queue.enqueue(&NewJob::text("a long one")).await.unwrap().job_id;
+    browse(&site, async |browser| {
+        browser.open(&format!("job?queue=work&id={id}")).await;
+        browser.sees("pre.log", "line 400\n").await;
+        mark(browser).await;
+        // It is not read by loading the page anew, too.
+        browser.run("window.fetch = () => { window.hasFetched = true; return Promise.reject(new TypeError()); }").await;
+        browser.sees("pre.log", "line 1000\n").await;
+        assert!(is_marked(browser).await && browser.run("return window.hasFetched !== true").await == true);
+        // The end is what is seen.
+        let log = "const log = document.querySelector('pre.log');";
+        let at_its_end = format!("{log} return log.scrollHeight > log.clientHeight && Math.abs(log.scrollTop) < 2");
+        assert_eq!(browser.run(&at_its_end).await, true);
+        let last = format!(
+            "{log} const text = log.firstChild, end = document.createRange(); end.setStart(text, text.length - 2); \
+             end.setEnd(text, text.length - 1); const seen = end.getBoundingClientRect(), box = log.getBoundingClientRect(); \
+             return seen.top >= box.top && seen.bottom <= box.bottom"
+        );
+        assert_eq!(browser.run(&last).await, true);
+        browser.open(&format!("job?queue=work&id={id}")).await;
+        browser.sees("h1", "claimed").await;
+        browser.press("Cancel").await;
+        browser.sees("h1", "cancelled").await;
+        browser.sees("#logs ~ .try pre", "line").await;
+    })
+    .await;
+    worker.shutdown().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs chromium and chromedriver"]
 async fn a_page_that_is_refused_is_loaded_anew_when_somebody_looks() {
     let token = "a token that nobody guesses";
     let options = Options::default().access(Access::Token(token.to_owned()));

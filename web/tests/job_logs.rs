@@ -1,12 +1,17 @@
 //! What a job said, on its page.
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
+use axum::http::StatusCode;
 use readpast::admin::{CompletionPolicy, QueueOptions};
-use readpast::{BoxError, Context, Handlers, Job, JobError, NewJob, Worker};
+use readpast::{BoxError, Context, Handlers, Job, JobError, JobId, NewJob, Worker};
+use readpast_devserver::SqlError;
 use readpast_web::Options;
 
-use crate::support::{Fixture, until};
+use crate::server::{dev_server, real_server_url};
+use crate::support::{Answer, Fixture, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_log_of_each_attempt_is_shown_as_text_and_hidden_with_the_payloads() {
@@ -29,4 +34,125 @@ async fn the_log_of_each_attempt_is_shown_as_text_and_hidden_with_the_payloads()
     assert_eq!(page.texts("[aria-labelledby=logs] pre"), ["<b>attempt 2</b>\n", "<b>attempt 1</b>\n"]);
     let page = fixture.browser(Options::default().hide_payloads(true)).page(&address).await;
     assert_eq!(page.count("[aria-labelledby=logs]"), 0);
+}
+
+/// A job that runs, has logged a line with markup, and is retried later once it is told to end.
+async fn running_job(fixture: &Fixture) -> (JobId, Worker, Arc<AtomicBool>) {
+    let may_end = Arc::new(AtomicBool::new(false));
+    let ends = may_end.clone();
+    let handlers = Handlers::any(move |_: &Job, context: &Context| -> Result<(), BoxError> {
+        context.progress(0.25, "page <1> of 4");
+        context.log("<b>first</b>\rline");
+        while !ends.load(Ordering::Acquire) && !context.is_stopping() {
+            std::thread::sleep(Duration::from_millis(5)); // its work
+        }
+        Err(JobError::retry_in(Duration::from_secs(600), "failed").into())
+    });
+    let job = fixture.queue.enqueue(&NewJob::text("x")).await.unwrap().job_id;
+    let worker = Worker::builder(&fixture.queue, handlers).start().await.unwrap();
+    until("it is logged", async || !fixture.queue.admin().logs(job, 1).await.unwrap().is_empty()).await;
+    (job, worker, may_end)
+}
+
+fn live_part(page: &Answer) -> String {
+    page.values("[data-live]", "data-live").remove(0)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_of_a_running_job_is_live_until_the_attempt_ends() {
+    let fixture = Fixture::new("live_log").await;
+    let (job, worker, may_end) = running_job(&fixture).await;
+    let mut browser = fixture.open();
+    let address = format!("job?queue=work&id={job}");
+    let page = browser.page(&address).await;
+    assert_eq!(page.texts("pre.log"), ["<b>first</b>\nline\n"]);
+    assert!(page.texts(".reported")[0].contains("25% page <1> of 4 reported"), "{:?}", page.texts(".reported"));
+    let part = live_part(&page);
+    let mut live = browser.listen(&part).await;
+    assert_eq!(live.headers["cache-control"], "no-store");
+    let first = live.next().await.unwrap();
+    assert!(first.contains("&#60;b&#62;first&#60;/b&#62;") && first.contains("page &#60;1&#62; of 4"), "{first}");
+    assert!(!first.contains("data-over"), "{first}");
+    may_end.store(true, Ordering::Release);
+    live.until(|html| html.contains("data-over")).await;
+    assert_eq!(live.next().await, None, "it ends");
+    // What asks for it again is told so at once, and so is what asks for an attempt or a job that never was.
+    for part in [part, format!("events?part=job&queue=work&id={job}&fence=99"), live_of(JobId(9_999))] {
+        assert!(browser.listen(&part).await.next().await.unwrap().contains("data-over"), "{part}");
+    }
+    let page = browser.page(&address).await;
+    assert_eq!((page.count("[data-live]"), page.count("pre.log")), (0, 0));
+    worker.shutdown().await.unwrap();
+}
+
+fn live_of(job: JobId) -> String {
+    format!("events?part=job&queue=work&id={job}&fence=1")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_payloads_are_hidden_no_log_is_live() {
+    let fixture = Fixture::new("hidden_log").await;
+    let (job, worker, _) = running_job(&fixture).await;
+    let mut browser = fixture.browser(Options::default().hide_payloads(true));
+    let page = browser.page(&format!("job?queue=work&id={job}")).await;
+    assert_eq!((page.count("[data-live]"), page.count("pre.log"), page.count(".reported")), (0, 0, 1));
+    assert_eq!(browser.get(&live_of(job)).await.status, StatusCode::FORBIDDEN);
+    for part in ["events?part=job&queue=work", "events?part=job&queue=work&id=1", "events?part=job&queue=work&id=x"] {
+        assert_eq!(fixture.open().get(part).await.status, StatusCode::BAD_REQUEST, "{part}");
+    }
+    worker.shutdown().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn twenty_browsers_read_a_log_once_a_second_and_none_does_not() {
+    if real_server_url().is_some() {
+        return;
+    }
+    let server = dev_server().await;
+    let fixture = Fixture::new("log_cost").await;
+    let (job, worker, _) = running_job(&fixture).await;
+    let part = live_part(&fixture.open().page(&format!("job?queue=work&id={job}")).await);
+    let calls = Arc::new(AtomicU64::new(0));
+    let (counted, procedure) = (calls.clone(), fixture.procedure_to_fail("job_logs"));
+    server.faults().on_call(&procedure, move |_| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        None
+    });
+    let (mut browser, begin) = (fixture.open(), Instant::now());
+    let mut listeners = Vec::new();
+    for _ in 0..20 {
+        listeners.push(browser.listen(&part).await);
+        // Whoever goes away and comes back causes no reading of its own.
+        drop(listeners.pop());
+        listeners.push(browser.listen(&part).await);
+    }
+    for listener in &mut listeners {
+        listener.next().await.unwrap();
+    }
+    until("it is read a few times", async || calls.load(Ordering::Relaxed) >= 3).await;
+    let (made, seconds) = (calls.load(Ordering::Relaxed), begin.elapsed().as_secs());
+    assert!(made <= seconds + 1, "{made} calls in {seconds} s");
+    // An error ends it, and browsers that ask again cause no more readings.
+    let counted = calls.clone();
+    server.faults().on_call(&procedure, move |_| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        Some(SqlError::new(50_000, "the cables are cut"))
+    });
+    for listener in &mut listeners {
+        assert_eq!(listener.next().await, None);
+    }
+    let (before, begin) = (calls.load(Ordering::Relaxed), Instant::now());
+    for _ in 0..3 {
+        let (mut one, mut other) = (browser.listen(&part).await, browser.listen(&part).await);
+        assert_eq!((one.next().await, other.next().await), (None, None));
+    }
+    assert!(begin.elapsed() >= Duration::from_secs(2), "{:?}", begin.elapsed());
+    assert!(calls.load(Ordering::Relaxed) <= before + 3);
+    drop(listeners);
+    tokio::time::sleep(Duration::from_secs(2)).await; // a second for the reader to end
+    let before = calls.load(Ordering::Relaxed);
+    tokio::time::sleep(Duration::from_secs(3)).await; // that nothing comes can only be waited for
+    assert_eq!(calls.load(Ordering::Relaxed), before);
+    server.faults().clear(&procedure);
+    worker.shutdown().await.unwrap();
 }

@@ -198,7 +198,7 @@ async fn a_bad_field_is_named_with_its_value_and_what_is_allowed() {
         ("job?queue=work", "id", "missing", "number"),
         ("job?queue=work&id=x", "id", "x", "invalid digit"),
         ("bytes?queue=work&id=1&of=everything", "of", "everything", "payload or output"),
-        ("events?part=all", "part", "all", "overview, workers, operation or count"),
+        ("events?part=all", "part", "all", "overview, workers, job, operation or count"),
         ("audit?before=x", "before", "x", "invalid digit"),
         ("batches?batch=x", "batch", "x", "invalid digit"),
         ("confirm?queue=work&state=dead&action=promote&scope=all", "action", "promote", "dead"),

@@ -43,6 +43,9 @@ const SHOWN_EDGES: usize = 100;
 /// The newest entries of the audit that are searched for the job.
 const AUDITED: usize = 100;
 
+/// Two times of a report may differ by this much: SQL Server tells its age, which takes a moment to arrive.
+const SAME: Duration = Duration::from_secs(2);
+
 /// The newest attempts whose logs are shown.
 const SHOWN_LOGS: usize = 3;
 
@@ -66,7 +69,9 @@ struct Page<'a> {
     /// The name, value and link of each field.
     fields: Vec<(&'static str, String, Option<String>)>,
     headers: Vec<(String, String)>,
-    progress: Option<ProgressView>,
+    live: Live,
+    /// The address of the live part, while an attempt runs.
+    reporting: Option<String>,
     /// The picture of the jobs that wait for each other, and whether it shows only the nearest ones.
     graph: Option<(String, bool)>,
     /// The jobs that it waits for, and those that wait for it, with their headings.
@@ -82,10 +87,20 @@ struct Page<'a> {
     goes_on: bool,
 }
 
+/// What the job reports: its progress, and what the running attempt has logged.
+#[derive(Template)]
+#[template(path = "job_live.html")]
+pub struct Live {
+    progress: Option<ProgressView>,
+    log: Option<LogView>,
+    /// The attempt has ended, so that nothing more comes.
+    pub is_over: bool,
+}
+
 struct ProgressView {
     percent: Option<u32>,
     text: String,
-    noted: String,
+    noted_at: Time,
     checkpoint: Option<String>,
 }
 
@@ -101,9 +116,9 @@ struct EdgeView {
 }
 
 /// The end of an attempt's log.
+#[derive(PartialEq, Eq)]
 struct LogView {
     attempt: u32,
-    is_running: bool,
     noted_at: Time,
     is_cut: bool,
     text: String,
@@ -155,14 +170,35 @@ struct Used {
     percent: Option<u64>,
 }
 
+impl Live {
+    pub fn new(progress: Option<&JobProgress>, log: Option<JobLog>, is_over: bool) -> Live {
+        Live { progress: progress.map(ProgressView::new), log: log.map(LogView::new), is_over }
+    }
+
+    /// Whether `newer` says the same, apart from how long ago it was.
+    pub fn says_the_same(&self, newer: &Live) -> bool {
+        let progress = match (&self.progress, &newer.progress) {
+            (Some(progress), Some(newer)) => progress.says_the_same(newer),
+            (None, None) => true,
+            _ => false,
+        };
+        progress && self.log == newer.log && self.is_over == newer.is_over
+    }
+}
+
 impl ProgressView {
     fn new(progress: &JobProgress) -> ProgressView {
         ProgressView {
             percent: progress.fraction.map(|fraction| (fraction * 100.0) as u32),
             text: progress.text.clone().unwrap_or_default(),
-            noted: length(progress.noted),
+            noted_at: Time(now().checked_sub(progress.noted).unwrap_or(SystemTime::UNIX_EPOCH)),
             checkpoint: (progress.checkpoint_bytes > 0).then(|| texts::bytes(progress.checkpoint_bytes)),
         }
+    }
+
+    fn says_the_same(&self, newer: &ProgressView) -> bool {
+        let later = newer.noted_at.0.duration_since(self.noted_at.0).unwrap_or_default();
+        later < SAME && (self.percent, &self.text, &self.checkpoint) == (newer.percent, &newer.text, &newer.checkpoint)
     }
 }
 
@@ -170,7 +206,6 @@ impl LogView {
     fn new(log: JobLog) -> LogView {
         LogView {
             attempt: log.attempt,
-            is_running: log.is_running,
             noted_at: Time(log.noted_at),
             is_cut: log.length > log.text.len() as u64,
             text: log.text,
@@ -382,6 +417,11 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
     let progress = queue.admin().progress_of(&ids).await?;
     // A program may print what it reads.
     let logs = if hides_payloads { Vec::new() } else { queue.admin().logs(job.job_id, SHOWN_LOGS).await? };
+    let (mut running, ended): (Vec<_>, Vec<_>) = logs.into_iter().partition(|log| log.is_running);
+    let reporting = (job.state == JobState::Claimed && !hides_payloads).then(|| {
+        let (id, fence) = (job.job_id.to_string(), job.fence.to_string());
+        link("events", [("part", "job"), ("queue", queue.name()), ("id", &id), ("fence", &fence)])
+    });
     let audits = queue.admin().audits(None, AUDITED).await?;
     let edges = queue.admin().edges(job.job_id, SHOWN_EDGES).await?;
     let graph = if edges.parents.is_empty() && edges.children.is_empty() {
@@ -433,10 +473,11 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
         times: times.into_iter().filter_map(|(name, time)| Some((name, Time(time?)))).collect(),
         fields: fields_of(&job, queue.name(), worker),
         headers: headers.map(|(name, value)| (name.clone(), value.to_string())).collect(),
-        progress: progress.first().map(ProgressView::new),
+        live: Live::new(progress.first(), running.pop(), false),
+        reporting,
         attempts: AttemptView::all(&attempts, queue.name()),
         acts: ActView::all(&audits, job.job_id),
-        logs: logs.into_iter().map(LogView::new).collect(),
+        logs: ended.into_iter().map(LogView::new).collect(),
         hides_payloads,
         payload: View::new(&job.payload, job.payload_text().as_deref(), job.payload_bytes),
         output: job

@@ -1,0 +1,104 @@
+//! What running jobs report, once a second for each attempt, shared by all browsers that show it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use askama::Template;
+use parking_lot::Mutex;
+use readpast::admin::JobState;
+use readpast::{Fence, JobId, Queue};
+use tokio::sync::watch;
+
+use crate::app::App;
+use crate::failure::Failure;
+use crate::pages::job::Live;
+
+/// How often an attempt is read.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// A run of a job.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Attempt {
+    queue: String,
+    job: JobId,
+    fence: Fence,
+}
+
+/// The attempts that browsers show. A reader ends a second after its last browser.
+#[derive(Default)]
+pub struct RunningJobs {
+    read: Mutex<HashMap<Attempt, watch::Receiver<Option<Arc<str>>>>>,
+    /// All readers take turns, so they hold at most one of the connections for pages.
+    turn: tokio::sync::Mutex<()>,
+}
+
+/// Reads one attempt.
+struct Reader {
+    app: App,
+    queue: Queue,
+    attempt: Attempt,
+    /// What was sent last, apart from ages: the script keeps these true.
+    sent: Option<Live>,
+    html: watch::Sender<Option<Arc<str>>>,
+}
+
+/// The HTML of this attempt, from the last one on. It ends with the attempt, or when SQL Server cannot be read.
+pub fn listen(app: &App, queue: Queue, job: JobId, fence: Fence) -> watch::Receiver<Option<Arc<str>>> {
+    let attempt = Attempt { queue: queue.name().to_owned(), job, fence };
+    let mut read = app.running_jobs.read.lock();
+    // A reader also ends with its runtime.
+    if let Some(html) = read.get(&attempt).filter(|html| html.has_changed().is_ok()) {
+        return html.clone();
+    }
+    let (html, receiver) = watch::channel(None);
+    read.insert(attempt.clone(), receiver.clone());
+    tokio::spawn(Reader { app: app.clone(), queue, attempt, sent: None, html }.read());
+    receiver
+}
+
+impl Reader {
+    async fn read(mut self) {
+        loop {
+            let goes_on = self.read_once().await.unwrap_or_else(|failure| {
+                tracing::debug!(?failure, job = %self.attempt.job, "a running job could not be read");
+                false
+            });
+            // Also at the end, so that browsers that ask again and again cause one reading a second.
+            tokio::time::sleep(INTERVAL).await;
+            let mut read = self.app.running_jobs.read.lock();
+            if !goes_on || self.html.receiver_count() == 1 {
+                read.remove(&self.attempt);
+                return;
+            }
+        }
+    }
+
+    /// Whether the attempt still runs.
+    async fn read_once(&mut self) -> Result<bool, Failure> {
+        let live = {
+            let _alone = self.app.running_jobs.turn.lock().await;
+            let _turn = self.app.connections.of_page().await?;
+            let (admin, Attempt { job, fence, .. }) = (self.queue.admin(), &self.attempt);
+            let mut logs = admin.logs(*job, 1).await?;
+            logs.retain(|log| log.is_running && log.fence == *fence);
+            // Not every attempt has a log.
+            let runs = match logs.is_empty() {
+                true => {
+                    let row = admin.job(*job, Some(0)).await?;
+                    row.is_some_and(|row| row.state == JobState::Claimed && row.fence == *fence)
+                }
+                false => true,
+            };
+            let progress = admin.progress_of(&[*job]).await?;
+            Live::new(progress.first(), logs.pop(), !runs)
+        };
+        let runs = !live.is_over;
+        if self.sent.as_ref().is_none_or(|sent| !sent.says_the_same(&live)) {
+            let html = live.render().inspect_err(|error| tracing::error!(%error, "cannot render a template"));
+            self.html.send_replace(Some(html.map_err(|_| Failure::Internal)?.into()));
+            self.sent = Some(live);
+        }
+        Ok(runs)
+    }
+}
