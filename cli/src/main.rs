@@ -28,7 +28,6 @@ mod dev_server;
 #[cfg(test)]
 mod documentation_tests;
 mod exit;
-mod hex;
 mod interrupt;
 mod job_filter;
 mod job_options;

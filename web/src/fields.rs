@@ -27,6 +27,14 @@ impl Fields {
         Fields::read(uri.query().unwrap_or_default().as_bytes())
     }
 
+    /// The fields with another name for one of them.
+    pub fn renamed(mut self, name: &str, other: &str) -> Fields {
+        for (given, _) in self.0.iter_mut().filter(|(given, _)| given == name) {
+            *given = other.to_owned();
+        }
+        self
+    }
+
     /// The first value of this name.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())

@@ -38,7 +38,7 @@
 //! | `root`, `links` | relative links |
 //! | `render`, `frame`, `failure` | templates as responses; the frame of pages; error pages |
 //! | `chart`, `timeline`, `graph` | pictures: of a queue's history, a job's life, and jobs that wait for each other |
-//! | `texts`, `payload_view` | formats of numbers, durations and bytes |
+//! | `texts`, `payload_view`, `hex` | formats of numbers, durations and bytes |
 //! | `time` | times as words, or exact |
 //! | `telling_line`, `error_view` | the line of an error that contains the reason |
 //! | `recent`, `attention` | the last hours of the queues, once a minute |
@@ -78,6 +78,8 @@ mod timeline;
 // Shared with the CLI.
 #[doc(hidden)]
 pub mod attention;
+#[doc(hidden)]
+pub mod hex;
 #[doc(hidden)]
 pub mod payload_view;
 #[doc(hidden)]

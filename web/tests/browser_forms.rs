@@ -5,7 +5,8 @@ use std::time::Duration;
 use readpast::admin::{JobState, Keep};
 
 use crate::browser_data::Furnished;
-use crate::support_browser::{Browser, Settings, browse_with};
+use crate::server::unique;
+use crate::support_browser::{Browser, Settings, Site, browse_with};
 
 const END: &str = "\u{E010}";
 const BACKSPACE: &str = "\u{E003}";
@@ -49,6 +50,31 @@ async fn a_job_is_run_again_changed_without_a_script() {
     let scheduled = invoices.admin().list(&JobState::Scheduled.into(), None, 200).await.unwrap();
     assert!(scheduled.jobs.iter().any(|job| job.dedup_key.is_none()), "the new one has no key");
     data.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs chromium and chromedriver"]
+async fn a_file_is_enqueued_without_a_script() {
+    let site = Site::start("form_file").await;
+    let bytes: Vec<u8> = (0..=255).chain(*b"\r\n\n").collect();
+    let file = std::env::temp_dir().join(unique("payload \u{fc}"));
+    std::fs::write(&file, &bytes).unwrap();
+    browse_with(&site, Settings { without_scripts: true }, async |browser| {
+        browser.open("new_job?queue=work").await;
+        browser.write("#file", file.to_str().unwrap()).await;
+        browser.press("Next").await;
+        browser.sees("main pre", "00 01 02 03").await;
+        browser.press("Back").await;
+        browser.sees(".field:has([name=kept])", "The file that was chosen, 259 B").await;
+        browser.press("Next").await;
+        browser.press("Enqueue").await;
+        browser.sees(".notice", "Enqueued as job").await;
+    })
+    .await;
+    std::fs::remove_file(&file).unwrap();
+    let ready = site.queue.admin().list(&JobState::Ready.into(), None, 10).await.unwrap();
+    let job = site.queue.admin().job(ready.jobs[0].job_id, None).await.unwrap().unwrap();
+    assert_eq!(job.payload, bytes);
 }
 
 #[tokio::test(flavor = "multi_thread")]

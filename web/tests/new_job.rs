@@ -7,10 +7,10 @@ use readpast::admin::{JobState, QueueOptions};
 use readpast::crates::uuid::Uuid;
 use readpast::{Handlers, JobId, NewJob, Worker};
 use readpast_devserver::SqlError;
-use readpast_web::Options;
+use readpast_web::{Access, Options};
 
 use crate::server::{dev_server, real_server_url};
-use crate::support::{Answer, Fixture};
+use crate::support::{Answer, Browser, Fixture};
 
 /// All that can be typed, with something in each.
 const ALL: [(&str, &str); 10] = [
@@ -245,6 +245,113 @@ async fn a_payload_that_is_hidden_or_no_text_is_copied_unseen() {
     let first = browser.page(&format!("new_job?queue=work&like={id}")).await;
     let refused = browser.press(&first, "enqueue", "do", &[("key", ""), ("kind", "other")]).await;
     assert!(refused.texts("#kind-wrong")[0].contains("only within its queue and for its kind"), "{}", refused.text());
+}
+
+/// The fields of the first page, with a kind, for a form with a file.
+async fn fields_beside_a_file(browser: &mut Browser) -> Vec<(String, String)> {
+    let first = browser.page("new_job?queue=work").await;
+    assert_eq!(first.values("form[action=enqueue]", "enctype"), ["multipart/form-data"]);
+    let mut fields = first.form("enqueue", "check");
+    fields.retain(|(name, _)| name != "file" && name != "kind");
+    fields.push(("kind".to_owned(), "price".to_owned()));
+    fields
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_is_the_payload_byte_for_byte() {
+    let fixture = Fixture::new("file_job").await;
+    let mut browser = fixture.open();
+    let fields = fields_beside_a_file(&mut browser).await;
+    let all: Vec<u8> = (0..=255).chain(*b"\r\n--AaB03\r\n--\r\n\n").collect();
+    let most = vec![0xff; 65_536];
+    for bytes in [&all[..], &most, b"{\"a\": 1,}\r\n", b""] {
+        let second = browser.send_file("enqueue", &fields, Some(bytes)).await;
+        assert_eq!(second.status, StatusCode::OK, "{}", second.text());
+        assert_eq!(warnings(&second).contains("looks like JSON, but is not"), bytes.starts_with(b"{"));
+        // Back, wrong and corrected: it is kept.
+        let first = browser.press(&second, "enqueue", "back", &[]).await;
+        assert_eq!(first.count("input[name=kept][checked]"), 1);
+        let wrong = browser.press(&first, "enqueue", "check", &[("due", "whenever")]).await;
+        assert_eq!(wrong.values("[aria-invalid=true]", "name"), ["due"]);
+        let second = browser.press(&wrong, "enqueue", "check", &[("due", "")]).await;
+        let done = browser.press(&second, "enqueue", "do", &[]).await;
+        let new = done.location().rsplit_once('=').unwrap().1.parse().map(JobId).unwrap();
+        let row = fixture.queue.admin().job(new, None).await.unwrap().unwrap();
+        assert_eq!((row.kind.as_deref(), &*row.payload), (Some("price"), bytes));
+        assert!(!fixture.audits().await[0].what.as_ref().unwrap().to_string().contains("0x"));
+    }
+    let none = browser.send_file("enqueue", &fields, None).await;
+    assert_eq!(none.texts("main h2 + p"), ["Empty."], "{}", none.text());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_beside_another_payload_or_too_large_is_refused() {
+    let fixture = Fixture::new("files").await;
+    let mut browser = fixture.open();
+    let fields = fields_beside_a_file(&mut browser).await;
+    let and = |name: &str, value: &str| {
+        let mut fields = fields.clone();
+        fields.retain(|(other, _)| other != name);
+        fields.push((name.to_owned(), value.to_owned()));
+        fields
+    };
+    let id = fixture.queue.enqueue(&NewJob::text("x")).await.unwrap().job_id.to_string();
+    let large = vec![b'x'; 65_537];
+    for (fields, file, said) in [
+        (and("payload", "text"), &b"file"[..], "there are two payloads; keep one of them"),
+        (and("copy", &id), b"file", "there are two payloads; keep one of them"),
+        (and("kept", "0x00"), b"file", "there are two files; untick the one above, or choose no other"),
+        (fields.clone(), &large, "it is 65,537 bytes; it must be at most 65,536"),
+    ] {
+        let again = browser.send_file("enqueue", &fields, Some(file)).await;
+        assert_eq!(again.status, StatusCode::BAD_REQUEST, "{said}");
+        assert_eq!(again.texts("#file-wrong"), [said]);
+        assert_eq!(again.values("#file[aria-invalid=true][autofocus]", "name"), ["file"]);
+        assert_eq!(again.values("#kind", "value"), ["price"], "the rest is kept");
+    }
+    let again = browser.send_file("enqueue", &and("kept", "zz"), None).await;
+    assert_eq!(again.texts("#file-wrong"), ["it is not a file as this form sends it"]);
+    let huge = browser.send_file("enqueue", &fields, Some(&vec![0; 700_000])).await;
+    assert_eq!(huge.status, StatusCode::BAD_REQUEST);
+    assert!(huge.text().contains("it must be at most 640 KiB"), "{}", huge.text());
+    assert!(fixture.audits().await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_form_with_a_file_is_as_guarded_as_others() {
+    let fixture = Fixture::new("guarded_file").await;
+    let mut browser = fixture.open();
+    let mut fields = fields_beside_a_file(&mut browser).await;
+    for (_, step) in fields.iter_mut().filter(|(name, _)| name == "step") {
+        *step = "do".to_owned();
+    }
+    let others = fixture.open().token().await;
+    for token in ["", "x", &others] {
+        let mut forged = fields.clone();
+        forged.retain(|(name, _)| name != "csrf");
+        forged.push(("csrf".to_owned(), token.to_owned()));
+        assert_eq!(browser.send_file("enqueue", &forged, Some(b"x")).await.status, StatusCode::FORBIDDEN, "{token}");
+    }
+    let mut from_elsewhere = browser.with("sec-fetch-site", "cross-site");
+    assert_eq!(from_elsewhere.send_file("enqueue", &fields, Some(b"x")).await.status, StatusCode::FORBIDDEN);
+    for form in ["multipart/form-data", "multipart/form-data; boundary=another"] {
+        let mut broken = browser.with("content-type", form);
+        assert_eq!(broken.ask("POST", "enqueue", "--AaB03x\r\n").await.status, StatusCode::BAD_REQUEST, "{form}");
+    }
+    // As many fields as there can be, and no more.
+    let many: String = (0..21_000).map(|_| "--b\r\nX:\r\n\r\n\r\n").chain(["--b--\r\n"]).collect();
+    let answer = browser.with("content-type", "multipart/form-data; boundary=b").ask("POST", "enqueue", &many).await;
+    assert_eq!(answer.status, StatusCode::BAD_REQUEST);
+    // Whoever has not logged in, or may only look, cannot send much.
+    let mut stranger = fixture.browser(Options::default().access(Access::Token("correct-horse-battery".to_owned())));
+    let mut viewer = fixture.browser(Options::default().read_only(true));
+    for browser in [&mut stranger, &mut viewer] {
+        let fields = [("csrf".to_owned(), browser.token().await)];
+        let large = browser.send_file("login", &fields, Some(&[0; 9_000])).await;
+        assert!(large.text().contains("it must be at most 8 KiB"), "{}", large.text());
+    }
+    assert!(fixture.audits().await.is_empty());
+    assert_eq!(fixture.queue.admin().stats(None).await.unwrap().unfinished(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -148,15 +148,19 @@ impl Browser {
         answer
     }
 
-    fn request(&self, method: &str, address: &str, body: String) -> Request<Body> {
+    fn request(&self, method: &str, address: &str, body: impl Into<Body>) -> Request<Body> {
         let mut request = Request::builder().method(method).uri(format!("{}{address}", self.base));
         *request.headers_mut().unwrap() = self.headers.clone();
-        request.body(Body::from(body)).unwrap()
+        request.body(body.into()).unwrap()
     }
 
     /// Any request to an address beside the overview.
     pub async fn ask(&mut self, method: &str, address: &str, body: &str) -> Answer {
-        let request = self.request(method, address, body.to_owned());
+        self.ask_with(method, address, body.to_owned()).await
+    }
+
+    async fn ask_with(&mut self, method: &str, address: &str, body: impl Into<Body>) -> Answer {
+        let request = self.request(method, address, body);
         let answer = self.send(request).await;
         let (status, headers) = (answer.status(), answer.headers().clone());
         Answer { status, headers, body: to_bytes(answer.into_body(), usize::MAX).await.unwrap().to_vec() }
@@ -176,6 +180,25 @@ impl Browser {
     /// Sends a form as it is.
     pub async fn send_form(&mut self, address: &str, fields: &[(&str, &str)]) -> Answer {
         self.ask("POST", address, &form(fields)).await
+    }
+
+    /// Sends a form with a file, as browsers do: with an empty one if none is chosen.
+    pub async fn send_file(&mut self, address: &str, fields: &[(String, String)], file: Option<&[u8]>) -> Answer {
+        let mut body = Vec::new();
+        for (name, value) in fields {
+            let part = format!("--AaB03x\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n");
+            body.extend(part.into_bytes());
+        }
+        let file_name = if file.is_some() { "a \u{fc}.bin" } else { "" };
+        let head = format!(
+            "--AaB03x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"{file_name}\"\r\n\
+             Content-Type: application/octet-stream\r\n\r\n"
+        );
+        body.extend(head.into_bytes());
+        body.extend(file.unwrap_or_default());
+        body.extend(b"\r\n--AaB03x--\r\n");
+        let mut sender = self.with("content-type", "multipart/form-data; boundary=AaB03x");
+        sender.ask_with("POST", address, body).await
     }
 
     /// Sends a form with the session's token, as the page's own forms do.

@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 use super::job::queue_of;
 use crate::connection::Common;
 use crate::exit::{Exit, failure, say};
-use crate::hex;
 use crate::output::Output;
 use crate::payload_text::{Form, shown};
 use crate::progress::Progress;
 use crate::texts::{self, duration};
+use readpast_web::hex;
 
 /// The timeout without a limit.
 const FOR_EVER: Duration = Duration::from_secs(10 * 365 * 86_400);

@@ -21,10 +21,10 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use crate::exit::{Exit, failure};
-use crate::hex;
 use crate::interrupt::Interrupt;
 use crate::job_options::{JobOptions, OnDead, time};
 use crate::json_object;
+use readpast_web::hex;
 
 /// The limits of a chunk, in jobs, bytes of lines and parents; a long line is its own chunk. `Queue::enqueue_part` accepts
 /// one transaction: 1,000 jobs, 8 MiB, 10,000 parents, and 65,535 bytes for a payload that is not sent alone. Changing

@@ -5,7 +5,7 @@ use std::time::Duration;
 use readpast::{BoxError, Context, Job, JobEnd, JobError, JobId, Parent};
 use serde::Serialize;
 
-use crate::hex;
+use readpast_web::hex;
 
 /// How long a job is put off if SQL Server does not answer.
 const PAUSE: Duration = Duration::from_secs(10);

@@ -10,8 +10,8 @@ use readpast_web::telling_line::exception_line;
 use serde::{Deserialize, Serialize};
 
 use super::parents::{self, ParentEnd};
-use crate::hex;
 use crate::json_object;
+use readpast_web::hex;
 
 /// A job, with the names of `readpast job --json`. All fields are present, if need be null.
 #[derive(Serialize)]

@@ -47,6 +47,7 @@ pub enum Input {
     Suggested(Vec<String>),
     /// Lines, and how many are seen.
     Lines(u8),
+    File,
     /// Values and their labels.
     Choice(Vec<(String, String)>),
     /// A box that sends this value when it is ticked.
@@ -88,6 +89,11 @@ impl FormPage<'_> {
     fn has_focus(&self, name: &str) -> bool {
         let fields = || self.groups.iter().flat_map(|group| &group.fields);
         fields().find(|field| self.typed.wrong(field.name).is_some()).is_some_and(|field| field.name == name)
+    }
+
+    /// A browser sends a file only with a form in parts.
+    fn has_file(&self) -> bool {
+        self.groups.iter().flat_map(|group| &group.fields).any(|field| matches!(field.input, Input::File))
     }
 
     fn described_by(&self, field: &Field) -> String {

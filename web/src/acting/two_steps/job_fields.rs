@@ -11,7 +11,7 @@ use super::typed::{Typed, verbatim, whole};
 use crate::failure::Failure;
 use crate::texts::{self, number};
 
-/// The longest payload that can be typed.
+/// The longest payload that can be typed or sent as a file.
 pub const MAX_PAYLOAD: usize = 64 * 1024;
 
 /// Why a hidden payload is not copied.
@@ -49,7 +49,7 @@ pub async fn what(queue: Option<&Queue>, copied: Option<(String, String)>) -> Re
         let hint = "It is hidden here, is not text, or is too long for this form. Untick it to type another.";
         fields.push(Field::new("copy", label, hint, Input::Tick(value)));
     }
-    let hint = "Text, at most 64 KiB; line breaks are sent as LF. For more, or for bytes, use readpast enqueue.";
+    let hint = "Text, at most 64 KiB; line breaks are sent as LF.";
     fields.push(Field::new("payload", "Payload", hint, Input::Lines(10)));
     Ok(fields)
 }
@@ -74,14 +74,17 @@ pub fn more() -> Vec<Field> {
 /// The payload as it was typed.
 pub fn payload(typed: &mut Typed) -> String {
     let payload = typed.lines("payload");
-    if payload.len() > MAX_PAYLOAD {
-        let size = number(payload.len() as u64);
-        typed.say("payload", format!("it is {size} bytes; it must be at most {}", number(MAX_PAYLOAD as u64)));
-    }
+    typed.must("payload", must_fit(payload.len()));
     if !typed.is_empty("copy") && !payload.is_empty() {
         typed.say("payload", "there are two payloads; empty this one, or untick the box above");
     }
     payload
+}
+
+/// Says what is wrong with the size of a payload.
+pub fn must_fit(bytes: usize) -> Result<(), String> {
+    let (size, most) = (number(bytes as u64), number(MAX_PAYLOAD as u64));
+    if bytes > MAX_PAYLOAD { Err(format!("it is {size} bytes; it must be at most {most}")) } else { Ok(()) }
 }
 
 /// Whether a field can hold this text unchanged.

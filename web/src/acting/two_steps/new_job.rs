@@ -20,6 +20,7 @@ use crate::counts::MOST;
 use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::frame::Frame;
+use crate::hex;
 use crate::links::{link, see_other};
 use crate::payload_view::View;
 use crate::security::forms::Form;
@@ -29,8 +30,8 @@ use crate::texts::{self, counted};
 /// How long the second step looks for an unfinished job with the same key. No index covers keys.
 const LOOKING: Duration = Duration::from_secs(2);
 
-/// The fields beside those of [`job_fields`].
-const FIELDS: [&str; 5] = ["like", "copyable", "queue", "key", "due"];
+/// The fields beside those of [`job_fields`]. A file is sent as `file`, and again as `kept` by the pages that follow.
+const FIELDS: [&str; 6] = ["like", "copyable", "queue", "key", "due", "kept"];
 
 /// When a job is due.
 #[derive(Debug, Clone, Copy)]
@@ -39,11 +40,11 @@ enum Due {
     At(SystemTime),
 }
 
-/// A job as it was typed.
+/// What was typed beside the attributes of the job.
 struct Wanted {
-    job: NewJob,
+    payload: Vec<u8>,
     due: Option<Due>,
-    /// Its payload is that of this job.
+    /// The payload is that of this job.
     copied_from: Option<JobId>,
 }
 
@@ -99,6 +100,13 @@ async fn form(app: &App, frame: Frame, typed: &Typed) -> Result<Response, Failur
         (!typed.is_empty("copyable")).then(|| (like.to_owned(), format!("The payload of job {like}, as it is")));
     let mut what = vec![Field::new("queue", "Queue", "", Input::Choice(queues))];
     what.extend(job_fields::what(queue.as_ref(), copied).await?);
+    if let Some(bytes) = kept(typed).filter(|bytes| job_fields::must_fit(bytes.len()).is_ok()) {
+        let label = format!("The file that was chosen, {}", texts::bytes(bytes.len() as u64));
+        let tick = Input::Tick(typed.text("kept").to_owned());
+        what.push(Field::new("kept", label, "Untick it to choose another, or none.", tick));
+    }
+    let hint = "At most 64 KiB, sent byte for byte. For more, use readpast enqueue.";
+    what.push(Field::new("file", "Or a file", hint, Input::File));
     let due = "A delay such as 90s or 1h 30m, or a time in UTC such as 2026-11-23T10:20. Empty: now.";
     let mut more = vec![
         Field::new("key", "Key", "Nothing is added while an unfinished job of the queue has it.", Input::Line),
@@ -134,7 +142,7 @@ async fn step(app: App, sent: Form) -> Result<Response, Failure> {
     let Form { visitor, fields } = sent;
     let frame = Frame::to_act(&app, visitor.clone(), "jobs", "New job").await?;
     let _turn = app.connections.of_page().await?;
-    let mut typed = Typed::new(fields);
+    let mut typed = Typed::new(fields.renamed("file", "kept"));
     if typed.step() == Step::Back {
         return form(&app, frame, &typed).await;
     }
@@ -150,10 +158,8 @@ async fn step(app: App, sent: Form) -> Result<Response, Failure> {
     if typed.step() == Step::Check {
         return check(frame, &queue, &typed, &wanted, copied).await;
     }
-    let job = match copied {
-        Some(row) => attributes(&mut typed, NewJob::bytes(payload(row))),
-        None => wanted.job,
-    };
+    let job = NewJob::bytes(copied.map_or(wanted.payload, payload));
+    let job = attributes(&mut typed, job);
     match enqueue(&app, &visitor, &queue, &typed, &job).await {
         Ok(Enqueued { job_id, duplicate, .. }) => {
             let said = match duplicate {
@@ -170,11 +176,35 @@ async fn step(app: App, sent: Form) -> Result<Response, Failure> {
     }
 }
 
+/// The bytes of the file.
+fn kept(typed: &Typed) -> Option<Vec<u8>> {
+    typed.text("kept").strip_prefix("0x").and_then(hex::bytes)
+}
+
+/// The payload as it was typed, or the file.
+fn typed_payload(typed: &mut Typed) -> Vec<u8> {
+    let text = job_fields::payload(typed);
+    let Some(file) = kept(typed) else {
+        if !typed.is_empty("kept") {
+            typed.say("file", "it is not a file as this form sends it");
+        }
+        return text.into_bytes();
+    };
+    typed.must("file", job_fields::must_fit(file.len()));
+    if typed.count("kept") > 1 {
+        typed.say("file", "there are two files; untick the one above, or choose no other");
+    } else if !text.is_empty() || !typed.is_empty("copy") {
+        typed.say("file", "there are two payloads; keep one of them");
+    }
+    file
+}
+
 fn read(typed: &mut Typed) -> Wanted {
-    let payload = job_fields::payload(typed);
+    let payload = typed_payload(typed);
     let copied_from = typed.read("copy", |text| whole(text, "the id of a job")).map(JobId);
     let due = typed.read("due", read_due);
-    Wanted { job: attributes(typed, NewJob::text(payload)), due, copied_from }
+    let _ = attributes(typed, NewJob::text("")); // says what is wrong with them
+    Wanted { payload, due, copied_from }
 }
 
 fn attributes(typed: &mut Typed, job: NewJob) -> NewJob {
@@ -267,8 +297,8 @@ async fn check(
         warnings.push("This time is past.".to_owned());
     }
     warnings.extend(unknown_kind(queue, typed.text("kind")).await?);
-    let payload = typed.lines("payload");
-    warnings.extend(job_fields::broken_json(&payload));
+    let (payload, text) = (&wanted.payload, str::from_utf8(&wanted.payload).ok());
+    warnings.extend(text.and_then(job_fields::broken_json));
     Ok(CheckPage {
         frame,
         action: "enqueue",
@@ -277,7 +307,7 @@ async fn check(
         warnings,
         facts: typed_facts(typed, &[&[("key", "Key"), ("due", "Due")], &job_fields::LABELS[..]].concat()),
         changes: Vec::new(),
-        payload: copied.is_none().then(|| View::new(payload.as_bytes(), Some(&payload), payload.len() as u64)),
+        payload: copied.is_none().then(|| View::new(payload, text, payload.len() as u64)),
         times: None,
         hidden: typed_fields(typed, &[&FIELDS[..], &job_fields::NAMES].concat()),
     }

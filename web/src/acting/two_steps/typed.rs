@@ -44,6 +44,11 @@ impl Typed {
         self.text(name).replace("\r\n", "\n")
     }
 
+    /// How often a field was sent.
+    pub fn count(&self, name: &str) -> usize {
+        self.fields.all(name).count()
+    }
+
     pub fn is_empty(&self, name: &str) -> bool {
         self.fields.get(name).is_none()
     }
