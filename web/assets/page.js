@@ -166,7 +166,7 @@ for (const part of document.querySelectorAll("[data-live]")) {
 // A part that is loaded anew with its page, as long as the page is looked at, and nothing in it is listened to.
 for (const part of document.querySelectorAll("[data-refresh]")) {
   const again = async () => {
-    if (!document.hidden && listening.size === 0) {
+    if (!document.hidden && ![...listening].some((live) => part.contains(live))) {
       try {
         const answer = await fetch(location.href, { headers: { accept: "text/html" } });
         if (answer.ok) {

@@ -75,6 +75,8 @@ pub struct Sum {
     pub done: u64,
     pub failed: u64,
     pub died: u64,
+    /// Jobs that came in, as far as it is known.
+    pub enqueued: u64,
     /// Unfinished jobs.
     pub depth: u64,
     pub dead: u64,
@@ -84,17 +86,17 @@ pub struct Sum {
 
 /// Sums up rows by parts of the span that ends with the last row. Returns nothing if there are no rows.
 pub fn steps(rows: &[HistoryRow], span: Span) -> Vec<Step> {
-    parts(rows, span.length(), span.step())
+    rows.last().map_or_else(Vec::new, |last| parts(rows, last.at, span.length(), span.step()))
 }
 
-fn parts(rows: &[HistoryRow], length: Duration, step: Duration) -> Vec<Step> {
-    let Some(last) = rows.last() else { return Vec::new() };
+/// Sums up rows by parts of the `length` that ends with `last`.
+pub fn parts(rows: &[HistoryRow], last: SystemTime, length: Duration, step: Duration) -> Vec<Step> {
     let number = |at: SystemTime| {
         let since = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         since.as_secs() / step.as_secs()
     };
     let count = length.as_secs() / step.as_secs();
-    let first = (number(last.at) + 1).saturating_sub(count);
+    let first = (number(last) + 1).saturating_sub(count);
     let part = |index| Step { at: SystemTime::UNIX_EPOCH + step * (first + index) as u32, sum: None };
     let mut steps: Vec<Step> = (0..count).map(part).collect();
     for row in rows {
@@ -136,7 +138,7 @@ pub fn bars(steps: &[Step], span: Span, series: &[Series], label: Label) -> Stri
 /// Draws the jobs that ended within `length` for a table cell, without the last, incomplete part. Returns `None` if
 /// there are none.
 pub fn spark(rows: &[HistoryRow], length: Duration, part: Duration) -> Option<String> {
-    let mut steps = parts(rows, length, part);
+    let mut steps = parts(rows, rows.last()?.at, length, part);
     steps.pop();
     let sum = |of: fn(&Sum) -> u64| steps.iter().filter_map(|step| step.sum.as_ref()).map(of).sum::<u64>();
     let (done, failed, died) = (sum(|sum| sum.done), sum(|sum| sum.failed), sum(|sum| sum.died));
@@ -158,6 +160,14 @@ pub fn ended() -> [Series; 3] {
         Series { class: "ok", name: "done", value: |sum| Some(sum.done as f64) },
         Series { class: "retry", name: "failed", value: |sum| Some(sum.failed.saturating_sub(sum.died) as f64) },
         Series { class: "dead", name: "dead", value: |sum| Some(sum.died as f64) },
+    ]
+}
+
+/// The jobs that are there.
+pub fn depth() -> [Series; 2] {
+    [
+        Series { class: "dead", name: "dead", value: |sum| Some(sum.dead as f64) },
+        Series { class: "ready", name: "unfinished", value: |sum| Some(sum.depth as f64) },
     ]
 }
 

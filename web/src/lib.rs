@@ -41,7 +41,7 @@
 //! | `texts`, `payload_view`, `hex` | formats of numbers, durations and bytes |
 //! | `time` | times as words, or exact |
 //! | `telling_line`, `error_view` | the line of an error that contains the reason |
-//! | `recent`, `attention` | the last hours of the queues, once a minute |
+//! | `recent`, `last_hour`, `attention` | the last hours of the queues, each and together, once a minute |
 //! | `problem` | what needs attention, as sentences |
 //! | `assets` | the stylesheet and the script |
 //! | `serve`, `patient` | the web UI as its own server, and its connections |
@@ -59,6 +59,7 @@ mod fields;
 mod frame;
 mod graph;
 mod job_search;
+mod last_hour;
 mod links;
 mod options;
 mod pages;

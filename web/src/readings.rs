@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::counts::{Counts, Exact, MOST};
+use crate::last_hour::LastHour;
 use crate::problem::{self, Problem};
 use crate::recent::{History, Recent};
 use crate::texts::age;
@@ -54,16 +55,18 @@ pub struct Reading {
     pub workers: Vec<WorkerRow>,
     /// The worst first.
     pub problems: Vec<Problem>,
+    pub last_hour: Arc<LastHour>,
     /// Why there is no newer reading.
     pub error: Option<String>,
-    html: [OnceLock<Option<Arc<str>>>; 2],
+    html: [OnceLock<Option<Arc<str>>>; 3],
 }
 
-/// A live part made of a reading.
+/// A part of a page made of a reading.
 #[derive(Debug, Clone, Copy)]
 pub enum Part {
     Overview,
     Workers,
+    LastHour,
 }
 
 #[derive(Debug, Clone)]
@@ -249,7 +252,8 @@ impl Readings {
         };
         let queues: Vec<Line> = queues.into_iter().map(line).collect();
         let problems = problem::all(&queues, &workers);
-        Ok(Reading { at, asked_at: at, queues, workers, problems, error: None, html: Default::default() })
+        let last_hour = history.last_hour.clone();
+        Ok(Reading { at, asked_at: at, queues, workers, problems, last_hour, error: None, html: Default::default() })
     }
 }
 
@@ -282,7 +286,7 @@ impl Reading {
             Some(before) => Reading { asked_at, error, html, ..before.clone() },
             None => {
                 let (queues, workers, problems) = (Vec::new(), Vec::new(), Vec::new());
-                Reading { at: asked_at, asked_at, queues, workers, problems, error, html }
+                Reading { at: asked_at, asked_at, queues, workers, problems, last_hour: Arc::default(), error, html }
             }
         }
     }

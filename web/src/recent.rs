@@ -1,4 +1,4 @@
-//! The last hours of all queues: read once a minute, for the problems and the small charts of the overview.
+//! The last hours of all queues: read once a minute, for the problems and the charts of the overview.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use readpast::admin::{FailureGroup, HistoryRow, QueueStats, ScheduleRow};
 
 use crate::attention::{self, Lately, is_late};
 use crate::chart;
+use crate::last_hour::LastHour;
 
 /// The span of the small charts, their parts, and how often the history is read: it gets a row per minute.
 const SPAN: Duration = Duration::from_secs(3 * 3_600);
@@ -53,6 +54,7 @@ pub struct BadSchedule {
 pub struct History {
     read_at: Option<Instant>,
     queues: HashMap<String, Arc<Recent>>,
+    pub last_hour: Arc<LastHour>,
     /// When the failures of a queue were last read.
     reasons_read_at: HashMap<String, Instant>,
 }
@@ -66,7 +68,7 @@ impl History {
         self.queues.get(queue).cloned().unwrap_or_default()
     }
 
-    /// Reads the history, the schedules and, for one queue, the failures.
+    /// Reads the history, the schedules, the kinds of the busiest queues and, for one queue, the failures.
     pub async fn read(&mut self, queue: &Queue, stats: &[QueueStats]) -> Result<(), readpast::Error> {
         let rows = queue.admin().all_history(SPAN).await?;
         self.read_at = Some(Instant::now());
@@ -93,6 +95,7 @@ impl History {
             recent.reasons = failures.ok().map(|failures| Arc::new(failures.groups));
         }
         self.queues = queues.into_iter().map(|(name, recent)| (name, Arc::new(recent))).collect();
+        self.last_hour = Arc::new(LastHour::read(queue, &rows).await);
         Ok(())
     }
 

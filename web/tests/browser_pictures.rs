@@ -22,7 +22,7 @@ struct Picture {
 
 fn pictures(data: &Furnished) -> Vec<Picture> {
     let pages = [
-        ("overview", "overview".to_owned(), 700),
+        ("overview", "overview".to_owned(), 810),
         ("queue", "queue?queue=invoices&span=day".to_owned(), 860),
         ("jobs", "jobs?queue=invoices&state=dead&error=timeout".to_owned(), 620),
         ("job", data.dead_job(), 1_000),

@@ -19,7 +19,7 @@ use crate::support::{Browser, Fixture, until};
 /// Counts the calls of what the live parts read.
 fn count_readings(server: &DevServer, fixture: &Fixture) -> Arc<AtomicU64> {
     let calls = Arc::new(AtomicU64::new(0));
-    for procedure in ["stats", "list_workers", "list_history", "list_schedules", "list_errors"] {
+    for procedure in ["stats", "list_workers", "list_history", "list_schedules", "list_kinds", "list_errors"] {
         let calls = calls.clone();
         server.faults().on_call(&fixture.procedure_to_fail(procedure), move |_| {
             calls.fetch_add(1, Ordering::Relaxed);

@@ -15,6 +15,7 @@ mod browser_seeing;
 mod crowded;
 mod hostile_text;
 mod job_logs;
+mod last_hour;
 mod links;
 mod live;
 mod log_in;

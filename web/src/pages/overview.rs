@@ -1,4 +1,5 @@
-//! All queues: what needs attention, then depth, rates, bottlenecks and the last hours of each.
+//! All queues: what needs attention, then depth, rates, bottlenecks and the last hours of each, then the last hour of
+//! all together.
 
 use std::sync::Arc;
 
@@ -8,16 +9,18 @@ use axum::response::Response;
 use readpast::admin::{JobState, WorkerRow};
 
 use crate::app::App;
+use crate::chart::{self, Series, Span, Step};
 use crate::failure::Failure;
 use crate::frame::Frame;
 use crate::job_search::JobSearch;
+use crate::last_hour::BusyKind;
 use crate::links::link;
 use crate::problem::Problem;
 use crate::readings::{Line, Part, Reading};
 use crate::render::html;
 use crate::security::visitor::Visitor;
 use crate::texts::{counted, number, rate, rate_or_dash};
-use crate::time::{length, rounded};
+use crate::time::{Time, length, rounded};
 
 /// The problems that are shown.
 const SHOWN: usize = 6;
@@ -27,6 +30,32 @@ const SHOWN: usize = 6;
 struct Page {
     frame: Frame,
     live: Arc<str>,
+    last_hour: Arc<str>,
+}
+
+/// The part that changes once a minute.
+#[derive(Template)]
+#[template(path = "overview_last_hour.html")]
+struct LastHour {
+    charts: Option<Charts>,
+    kinds: Vec<KindView>,
+    is_partial: bool,
+}
+
+struct Charts {
+    flow: String,
+    depth: String,
+}
+
+struct KindView {
+    label: String,
+    link: String,
+    queue: String,
+    since: Time,
+    done: String,
+    failed: String,
+    died: String,
+    run: String,
 }
 
 /// The live part.
@@ -77,6 +106,51 @@ struct Depth {
 /// The live part as HTML.
 pub fn live(reading: &Reading) -> Option<Arc<str>> {
     reading.html(Part::Overview, Live::new)
+}
+
+impl LastHour {
+    fn new(reading: &Reading) -> LastHour {
+        let last_hour = &reading.last_hour;
+        LastHour {
+            charts: Charts::new(&last_hour.steps),
+            kinds: last_hour.kinds.iter().map(KindView::new).collect(),
+            is_partial: last_hour.is_partial,
+        }
+    }
+}
+
+impl Charts {
+    fn new(steps: &[Step]) -> Option<Charts> {
+        if steps.is_empty() {
+            return None;
+        }
+        let count = |value: f64| number(value.round() as u64);
+        let flow = [
+            Series { class: "ok", name: "out", value: |sum| Some((sum.done + sum.died) as f64) },
+            Series { class: "ready", name: "in", value: |sum| Some(sum.enqueued as f64) },
+        ];
+        Some(Charts {
+            flow: chart::lines(steps, Span::Hour, &flow, count),
+            depth: chart::lines(steps, Span::Hour, &chart::depth(), count),
+        })
+    }
+}
+
+impl KindView {
+    fn new(kind: &BusyKind) -> KindView {
+        let row = &kind.row;
+        let search = JobSearch { kind: row.kind.clone(), ..JobSearch::of(&kind.queue, JobState::Ready) };
+        KindView {
+            label: row.label().to_owned(),
+            link: search.link("jobs", &[]),
+            queue: kind.queue.clone(),
+            since: Time(row.since),
+            done: number(row.done),
+            failed: number(row.failed),
+            died: number(row.died),
+            run: row.run_mean.map_or_else(|| "–".to_owned(), length),
+        }
+    }
 }
 
 /// `3 problems`, or the name of the page.
@@ -189,5 +263,6 @@ impl<'a> QueueView<'a> {
 pub async fn show(State(app): State<App>, visitor: Visitor) -> Result<Response, Failure> {
     let reading = app.readings.now().await;
     let frame = Frame::new(&app, visitor, "overview", title(reading.problems.len())).await;
-    Ok(html(&Page { frame, live: live(&reading).ok_or(Failure::Internal)? }))
+    let last_hour = reading.html(Part::LastHour, LastHour::new).ok_or(Failure::Internal)?;
+    Ok(html(&Page { frame, live: live(&reading).ok_or(Failure::Internal)?, last_hour }))
 }

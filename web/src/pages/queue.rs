@@ -152,10 +152,6 @@ impl Charts {
             0.0 => "0".to_owned(),
             _ => length(std::time::Duration::from_secs_f64(value)),
         };
-        let depth = [
-            Series { class: "dead", name: "dead", value: |sum| Some(sum.dead as f64) },
-            Series { class: "ready", name: "unfinished", value: |sum| Some(sum.depth as f64) },
-        ];
         let wait = [
             Series { class: "claimed", name: "p95", value: |sum| Some(sum.wait.percentile(0.95)?.as_secs_f64()) },
             Series { class: "claimed", name: "median", value: |sum| Some(sum.wait.percentile(0.5)?.as_secs_f64()) },
@@ -166,7 +162,7 @@ impl Charts {
         ];
         Some(Charts {
             throughput: chart::bars(steps, span, &chart::ended(), count),
-            depth: chart::lines(steps, span, &depth, count),
+            depth: chart::lines(steps, span, &chart::depth(), count),
             wait: chart::lines(steps, span, &wait, seconds),
             run: chart::lines(steps, span, &run, seconds),
             rows: steps.iter().rev().filter_map(ChartRow::new).collect(),

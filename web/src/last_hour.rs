@@ -1,0 +1,113 @@
+//! The last hour of all queues together: what came in and went out, and the busiest kinds.
+
+use std::time::{Duration, Instant};
+
+use readpast::Queue;
+use readpast::admin::{HistoryRow, KindRow};
+
+use crate::chart::{self, Span, Step, Sum};
+
+/// Queues whose kinds are read, a call each: those with the most attempts.
+const QUEUES: usize = 20;
+
+/// After this time, no further queue's kinds are read: the depth of all queues waits for them.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Kinds kept.
+const KINDS: usize = 10;
+
+#[derive(Debug, Default)]
+pub struct LastHour {
+    /// A minute each; empty if there is no history.
+    pub steps: Vec<Step>,
+    /// The kinds with the most attempts.
+    pub kinds: Vec<BusyKind>,
+    /// Not all queues' kinds were read.
+    pub is_partial: bool,
+}
+
+#[derive(Debug)]
+pub struct BusyKind {
+    pub queue: String,
+    pub row: KindRow,
+}
+
+impl BusyKind {
+    fn attempts(&self) -> u64 {
+        self.row.done + self.row.failed + self.row.died
+    }
+}
+
+impl LastHour {
+    /// `rows` are the history of all queues, by queue and time.
+    pub async fn read(queue: &Queue, rows: &[HistoryRow]) -> LastHour {
+        let (steps, busy) = steps(rows);
+        let begun = Instant::now();
+        let (mut kinds, mut read) = (Vec::new(), 0);
+        for name in busy.iter().take(QUEUES) {
+            if begun.elapsed() > PATIENCE {
+                break;
+            }
+            read += 1;
+            // One that has been deleted meanwhile, or an error: there are others.
+            let Ok(queue) = queue.named(name) else { continue };
+            let rows = queue.admin().kinds(Span::Hour.length()).await.unwrap_or_default();
+            let named = rows.into_iter().filter(|row| !row.is_other);
+            kinds.extend(named.map(|row| BusyKind { queue: (*name).to_owned(), row }));
+        }
+        kinds.retain(|kind| kind.attempts() > 0);
+        kinds.sort_by_key(|kind| std::cmp::Reverse(kind.attempts()));
+        kinds.truncate(KINDS);
+        LastHour { steps, kinds, is_partial: read < busy.len() }
+    }
+}
+
+/// The minutes of all queues together, and the queues with attempts, the busiest first.
+fn steps(rows: &[HistoryRow]) -> (Vec<Step>, Vec<&str>) {
+    let Some(last) = rows.iter().map(|row| row.at).max() else { return Default::default() };
+    let (length, minute) = (Span::Hour.length(), Span::Hour.step());
+    let mut all: Vec<Step> = Vec::new();
+    // Jobs that came in: fewer than none, for a moment, where a depth and a report are of different times.
+    let mut grown = Vec::new();
+    let mut busy: Vec<(u64, &str)> = Vec::new();
+    for rows in rows.chunk_by(|a, b| a.queue == b.queue) {
+        // One minute more, with which the first one is compared.
+        let steps = chart::parts(rows, last, length + minute, minute);
+        let mut before: Option<(usize, &Sum)> = None;
+        let mut attempts = 0;
+        if all.is_empty() {
+            all = steps.iter().map(|step| Step { at: step.at, sum: Some(Sum::default()) }).collect();
+            grown = vec![0_i64; all.len()];
+        }
+        for (index, step) in steps.iter().enumerate() {
+            // Where no worker has reported, the depth is taken to be as before.
+            let known = step.sum.as_ref().or(before.map(|(_, sum)| sum));
+            let (Some(sum), Some(known)) = (&mut all[index].sum, known) else { continue };
+            sum.depth += known.depth;
+            sum.dead += known.dead;
+            let Some(reported) = &step.sum else { continue };
+            sum.length = minute;
+            sum.done += reported.done;
+            sum.failed += reported.failed;
+            sum.died += reported.died;
+            attempts += reported.done + reported.failed;
+            if let Some((_, before)) = before.filter(|(place, _)| place + 1 == index) {
+                grown[index] += (reported.depth + reported.done + reported.died) as i64 - before.depth as i64;
+            }
+            before = Some((index, reported));
+        }
+        if attempts > 0 {
+            busy.push((attempts, &rows[0].queue));
+        }
+    }
+    for (step, grown) in all.iter_mut().zip(grown) {
+        // No queue's worker has reported.
+        step.sum = step.sum.take().filter(|sum| !sum.length.is_zero());
+        if let Some(sum) = &mut step.sum {
+            sum.enqueued = grown.max(0).unsigned_abs();
+        }
+    }
+    all.remove(0);
+    busy.sort_by_key(|(attempts, name)| (std::cmp::Reverse(*attempts), *name));
+    (all, busy.into_iter().map(|(_, name)| name).collect())
+}
