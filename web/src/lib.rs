@@ -37,6 +37,7 @@
 //! | `fields`, `job_search` | fields and searches of requests |
 //! | `root`, `links` | relative links |
 //! | `render`, `frame`, `failure` | templates as responses; the frame of pages; error pages |
+//! | `sentence` | entries of the audit as sentences |
 //! | `chart`, `timeline`, `graph` | pictures: of a queue's history, a job's life, and jobs that wait for each other |
 //! | `texts`, `payload_view`, `hex` | formats of numbers, durations and bytes |
 //! | `time` | times as words, or exact |
@@ -72,6 +73,7 @@ mod root;
 mod routes;
 mod running_jobs;
 mod security;
+mod sentence;
 mod serve;
 mod time;
 mod timeline;

@@ -231,7 +231,7 @@ async fn a_job_s_page_says_who_acted_on_it() {
     let page = browser.page(&format!("job?queue=work&id={job}")).await;
     let acts: Vec<String> = page.texts("[aria-labelledby=acts] li");
     assert_eq!(acts.len(), 2, "{acts:?}");
-    assert!(acts[0].contains("cancel") && acts[1].contains("promote"), "{acts:?}");
+    assert!(acts[0].contains("cancel") && acts[1].contains("made"), "{acts:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

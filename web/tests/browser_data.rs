@@ -244,13 +244,13 @@ async fn batch(queue: &Queue) {
 
 async fn audit(invoices: &Queue, mail: &Queue) {
     for (queue, who, action, what, jobs) in [
-        (invoices, "ada", "requeue", "dead jobs of invoices, with “timeout” in their error", 1_204),
-        (invoices, "brian", "cancel", "job 4711", 1),
-        (mail, "ada", "pause", "", 0),
+        (invoices, "ada", "requeue", json!({ "filter": { "state": "dead", "error": "timeout" } }), Some(1_204)),
+        (invoices, "brian", "cancel", json!({ "jobs": [4_711], "named": 1 }), Some(1)),
+        (mail, "ada", "pause", json!({ "why": "the relay moves" }), None),
     ] {
-        let note = NewAudit::new(who, action).what(json!({ "jobs": what }));
+        let note = NewAudit::new(who, action).what(what);
         let note = queue.admin().begin_audit(&note).await.unwrap();
-        queue.admin().end_audit(note, Some(jobs), None).await.unwrap();
+        queue.admin().end_audit(note, jobs, None).await.unwrap();
     }
 }
 

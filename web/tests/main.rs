@@ -6,6 +6,7 @@
 mod acting;
 mod asked_workers;
 mod attention;
+mod audit;
 mod browser_acting;
 mod browser_data;
 mod browser_everywhere;

@@ -14,14 +14,13 @@ use crate::frame::Frame;
 use crate::links::link;
 use crate::render::html;
 use crate::security::visitor::Visitor;
-use crate::texts::number;
-use crate::time::Time;
+use crate::sentence::Sentence;
 
 /// Entries per page.
 const PAGE: usize = 100;
 
-/// Job ids shown per entry.
-const SHOWN_JOBS: usize = 10;
+/// Characters of the details shown per entry: it may list a thousand jobs.
+const SHOWN: usize = 4_000;
 
 #[derive(Template)]
 #[template(path = "audit.html")]
@@ -32,57 +31,22 @@ struct Page {
 }
 
 struct RowView {
-    began_at: Time,
-    who: String,
-    login: String,
+    sentence: Sentence,
     action: String,
-    queue: Option<String>,
+    login: String,
+    /// The details as JSON.
     what: String,
-    jobs: String,
-    end: String,
-    /// It ended with an error, or was stopped.
-    failed: bool,
 }
 
 impl RowView {
     fn new(row: AuditRow) -> RowView {
-        let end = match (&row.outcome, row.ended_at) {
-            (Some(outcome), _) => outcome.clone(),
-            (None, Some(_)) => "done".to_owned(),
-            (None, None) => "in progress, or interrupted".to_owned(),
-        };
-        RowView {
-            began_at: Time(row.began_at),
-            who: row.who,
-            login: row.login,
-            action: row.action.replace('_', " "),
-            queue: row.queue,
-            what: row.what.as_ref().map(words).unwrap_or_default(),
-            failed: row.outcome.is_some(),
-            jobs: row.jobs.map_or_else(|| "–".to_owned(), number),
-            end,
+        let sentence = Sentence::new(&row);
+        let mut what = row.what.as_ref().map(Value::to_string).unwrap_or_default();
+        if let Some((end, _)) = what.char_indices().nth(SHOWN) {
+            what.truncate(end);
+            what.push('…');
         }
-    }
-}
-
-/// JSON as text: `state dead, error timeout`.
-fn words(what: &Value) -> String {
-    match what {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        Value::Array(values) => {
-            let rest = if values.len() > SHOWN_JOBS { ", …" } else { "" };
-            values.iter().take(SHOWN_JOBS).map(words).collect::<Vec<_>>().join(", ") + rest
-        }
-        Value::Object(fields) => {
-            let there = fields.iter().filter(|(name, value)| !value.is_null() && *name != "named");
-            let word = |(name, value): (&String, &Value)| match name.as_str() {
-                "filter" => words(value),
-                name => format!("{} {}", name.replace('_', " "), words(value)),
-            };
-            there.map(word).collect::<Vec<_>>().join(", ")
-        }
-        value => value.to_string(),
+        RowView { sentence, action: row.action, login: row.login, what }
     }
 }
 

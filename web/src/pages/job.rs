@@ -29,6 +29,7 @@ use crate::links::link;
 use crate::payload_view::{SHOWN_BYTES, View};
 use crate::render::html;
 use crate::security::visitor::Visitor;
+use crate::sentence::Sentence;
 use crate::texts::{self, exact, number};
 use crate::time::{Time, length};
 use crate::timeline::Timeline;
@@ -78,7 +79,7 @@ struct Page<'a> {
     edges: [(&'static str, Vec<EdgeView>); 2],
     attempts: Vec<AttemptView>,
     logs: Vec<LogView>,
-    acts: Vec<ActView>,
+    acts: Vec<Sentence>,
     hides_payloads: bool,
     payload: View,
     output: Option<View>,
@@ -124,30 +125,13 @@ struct LogView {
     text: String,
 }
 
-/// What a person did to the job, named by its id.
-struct ActView {
-    at: Time,
-    who: String,
-    what: String,
-}
-
-impl ActView {
-    fn all(audits: &[AuditRow], job: JobId) -> Vec<ActView> {
-        let names = |row: &&AuditRow| {
-            let jobs = row.what.as_ref().and_then(|what| what.get("jobs")?.as_array());
-            jobs.is_some_and(|jobs| jobs.contains(&json!(job)))
-        };
-        let act = |row: &AuditRow| ActView {
-            at: Time(row.began_at),
-            who: row.who.clone(),
-            what: match (&row.outcome, row.ended_at) {
-                (Some(outcome), _) => format!("{}: {outcome}", row.action.replace('_', " ")),
-                (None, Some(_)) => row.action.replace('_', " "),
-                (None, None) => format!("{} (in progress, or interrupted)", row.action.replace('_', " ")),
-            },
-        };
-        audits.iter().filter(names).map(act).collect()
-    }
+/// What people did to the job, named by its id.
+fn acts(audits: &[AuditRow], job: JobId) -> Vec<Sentence> {
+    let names = |row: &&AuditRow| {
+        let jobs = row.what.as_ref().and_then(|what| what.get("jobs")?.as_array());
+        jobs.is_some_and(|jobs| jobs.contains(&json!(job)))
+    };
+    audits.iter().filter(names).map(Sentence::new).collect()
 }
 
 struct AttemptView {
@@ -476,7 +460,7 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
         live: Live::new(progress.first(), running.pop(), false),
         reporting,
         attempts: AttemptView::all(&attempts, queue.name()),
-        acts: ActView::all(&audits, job.job_id),
+        acts: acts(&audits, job.job_id),
         logs: ended.into_iter().map(LogView::new).collect(),
         hides_payloads,
         payload: View::new(&job.payload, job.payload_text().as_deref(), job.payload_bytes),

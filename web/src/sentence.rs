@@ -1,0 +1,266 @@
+//! Entries of the audit as sentences: `maria paused prices, because “the disk is full”, 3 min ago`.
+
+use askama::Template;
+use readpast::admin::AuditRow;
+use readpast::crates::serde_json::{Map, Value};
+
+use crate::acting::job_action::WHY;
+use crate::links::link;
+use crate::texts::counted;
+use crate::time::Time;
+
+/// Job ids and other values shown of a list.
+const SHOWN_VALUES: usize = 10;
+
+/// Characters shown of the details, which may be a program's own.
+const SHOWN_DETAILS: usize = 300;
+
+/// What an action is done to.
+#[derive(Clone, Copy)]
+enum Object {
+    Queue,
+    AllQueues,
+    Settings,
+    GroupWeight,
+    NewJob,
+    Jobs,
+    Schedule,
+    Batch,
+    Worker,
+    Copy,
+}
+
+/// The actions of the web UI and the CLI: infinitive, past tense, object, and what follows it.
+const ACTIONS: [(&str, &str, &str, Object, &str); 28] = [
+    ("pause", "pause", "paused", Object::Queue, ""),
+    ("resume", "resume", "resumed", Object::Queue, ""),
+    ("create_queue", "create", "created", Object::Queue, ""),
+    ("delete_queue", "delete", "deleted", Object::Queue, ""),
+    ("set_queue", "change", "changed", Object::Settings, ""),
+    ("set_group_weight", "set", "set", Object::GroupWeight, ""),
+    ("pause_all", "pause", "paused", Object::AllQueues, ""),
+    ("resume_all", "resume", "resumed", Object::AllQueues, ""),
+    ("confirm_copy", "let", "let", Object::Copy, " run its jobs"),
+    ("enqueue", "enqueue", "enqueued", Object::NewJob, ""),
+    ("requeue", "requeue", "requeued", Object::Jobs, ""),
+    ("cancel", "cancel", "cancelled", Object::Jobs, ""),
+    ("purge", "delete", "deleted", Object::Jobs, ""),
+    ("promote", "make", "made", Object::Jobs, " ready"),
+    ("run_again", "enqueue", "enqueued", Object::Jobs, " again"),
+    ("skip", "skip", "skipped", Object::Jobs, ""),
+    ("set_priority", "give", "gave", Object::Jobs, " the priority "),
+    ("set_schedule", "set", "set", Object::Schedule, ""),
+    ("pause_schedule", "pause", "paused", Object::Schedule, ""),
+    ("resume_schedule", "resume", "resumed", Object::Schedule, ""),
+    ("run_schedule", "run", "ran", Object::Schedule, " now"),
+    ("delete_schedule", "delete", "deleted", Object::Schedule, ""),
+    ("cancel_batch", "cancel", "cancelled", Object::Batch, ""),
+    ("quiet_worker", "ask", "asked", Object::Worker, ""),
+    ("resume_worker", "ask", "asked", Object::Worker, ""),
+    ("stop_worker", "ask", "asked", Object::Worker, ""),
+    ("set_worker_threads", "ask", "asked", Object::Worker, ""),
+    ("debug_worker", "ask", "asked", Object::Worker, ""),
+];
+
+#[derive(Template)]
+#[template(path = "sentence.html")]
+pub struct Sentence {
+    who: String,
+    parts: Vec<Part>,
+    at: Time,
+    /// How it failed, or was stopped.
+    outcome: Option<String>,
+    /// What is to be said of its end without one.
+    end: &'static str,
+}
+
+/// A part of a sentence. Others' text is isolated, so that it cannot turn the sentence's own words around.
+enum Part {
+    Words(String),
+    Text(String),
+    Link(String, String),
+}
+
+/// A sentence under way. Details that it has mentioned are taken from `what`.
+struct Draft<'a> {
+    row: &'a AuditRow,
+    what: Map<String, Value>,
+    parts: Vec<Part>,
+}
+
+impl Sentence {
+    pub fn new(row: &AuditRow) -> Sentence {
+        let what = match &row.what {
+            Some(Value::Object(what)) => what.clone(),
+            Some(other) => Map::from_iter([(String::new(), other.clone())]),
+            None => Map::new(),
+        };
+        let changed_nothing = row.jobs == Some(0) && what.get("filter").is_none();
+        let mut draft = Draft { row, what, parts: Vec::new() };
+        let has_ended_well = row.ended_at.is_some() && (row.outcome.is_none() || row.jobs > Some(0));
+        match ACTIONS.iter().find(|(action, ..)| *action == row.action) {
+            Some((_, infinitive, past, object, then)) => {
+                draft.words(&match has_ended_well && !changed_nothing {
+                    true => format!(" {past} "),
+                    false if row.ended_at.is_some() => format!(" tried to {infinitive} "),
+                    false => format!(" began to {infinitive} "),
+                });
+                draft.object(*object);
+                draft.words(then);
+                if row.action == "set_priority" {
+                    draft.named("priority");
+                }
+            }
+            // Another program's.
+            None => {
+                draft.words(": ");
+                draft.text(&row.action.replace('_', " "));
+                if row.queue.is_some() {
+                    draft.words(", ");
+                    draft.queue();
+                }
+            }
+        }
+        draft.details();
+        let end = match row.ended_at {
+            Some(_) if changed_nothing => "; nothing was changed",
+            Some(_) => "",
+            None => "; it goes on, or was interrupted",
+        };
+        let (who, at, outcome) = (row.who.clone(), Time(row.began_at), row.outcome.clone());
+        Sentence { who, parts: draft.parts, at, outcome, end }
+    }
+}
+
+impl Draft<'_> {
+    fn words(&mut self, words: &str) {
+        self.parts.push(Part::Words(words.to_owned()));
+    }
+
+    fn text(&mut self, text: &str) {
+        self.parts.push(Part::Text(text.to_owned()));
+    }
+
+    /// Mentions a detail.
+    fn take(&mut self, name: &str) -> Option<String> {
+        self.what.remove(name).as_ref().map(words).filter(|text| !text.is_empty())
+    }
+
+    fn queue(&mut self) {
+        match &self.row.queue {
+            Some(name) => {
+                let link = link("queue", [("queue", name.as_str())]);
+                self.parts.push(Part::Link(name.clone(), link));
+            }
+            None => self.words("several queues"),
+        }
+    }
+
+    fn object(&mut self, object: Object) {
+        match object {
+            Object::Queue => {
+                self.queue();
+                if self.take("with_jobs").as_deref() == Some("true") {
+                    self.words(" with its jobs");
+                }
+                return;
+            }
+            Object::AllQueues => return self.words("all queues"),
+            Object::Copy => return self.words("this copy of a database"),
+            Object::NewJob => {
+                self.words("a job in ");
+                return self.queue();
+            }
+            Object::Settings => self.words("the settings"),
+            Object::GroupWeight => {
+                self.words("the weight of group ");
+                self.named("group_key");
+            }
+            Object::Jobs => self.jobs(),
+            Object::Schedule => {
+                self.words("schedule ");
+                self.named("schedule");
+            }
+            Object::Batch => {
+                self.words("batch ");
+                self.named("batch");
+            }
+            Object::Worker => {
+                self.words("worker ");
+                self.named("worker");
+                self.what.remove("worker_id");
+            }
+        }
+        if self.row.queue.is_some() {
+            self.words(" of ");
+            self.queue();
+        }
+        let aim = match object {
+            Object::GroupWeight => "weight",
+            Object::Worker => "asked",
+            _ => return,
+        };
+        self.words(" to ");
+        self.named(aim);
+    }
+
+    /// A detail that should be there.
+    fn named(&mut self, name: &str) {
+        let text = self.take(name).unwrap_or_else(|| "?".to_owned());
+        self.text(&text);
+    }
+
+    fn jobs(&mut self) {
+        let named = self.what.remove("named").and_then(|named| named.as_u64());
+        let ids = self.what.get("jobs").and_then(Value::as_array).map(Vec::as_slice);
+        match (ids, &self.row.queue, self.row.jobs.or(named)) {
+            (Some([id]), Some(queue), _) => {
+                let id = words(id);
+                let link = link("job", [("queue", queue.as_str()), ("id", id.as_str())]);
+                self.parts.push(Part::Link(format!("job {id}"), link));
+                self.what.remove("jobs");
+            }
+            (_, _, Some(count)) => self.words(&counted(count, "job")),
+            (_, _, None) => self.words("jobs"),
+        }
+    }
+
+    /// The reason, and in brackets what else is known.
+    fn details(&mut self) {
+        let why = self.take("why").filter(|why| why != WHY);
+        let mut rest = words(&Value::Object(std::mem::take(&mut self.what)));
+        if rest.chars().count() > SHOWN_DETAILS {
+            rest = rest.chars().take(SHOWN_DETAILS).chain(['…']).collect();
+        }
+        if !rest.is_empty() {
+            self.words(" ");
+            self.text(&format!("({rest})"));
+        }
+        if let Some(why) = why {
+            self.words(", because ");
+            self.text(&format!("“{why}”"));
+        }
+    }
+}
+
+/// JSON as text: `dead, error timeout`.
+fn words(what: &Value) -> String {
+    match what {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(values) => {
+            let rest = if values.len() > SHOWN_VALUES { ", …" } else { "" };
+            values.iter().take(SHOWN_VALUES).map(words).collect::<Vec<_>>().join(", ") + rest
+        }
+        Value::Object(fields) => {
+            let word = |(name, value): (&String, &Value)| match name.as_str() {
+                "filter" | "settings" | "state" | "" => words(value),
+                name => format!("{} {}", name.replace('_', " "), words(value)),
+            };
+            let mut fields: Vec<_> = fields.iter().filter(|(_, value)| !value.is_null()).collect();
+            fields.sort_by_key(|(name, _)| *name != "state");
+            fields.into_iter().map(word).collect::<Vec<_>>().join(", ")
+        }
+        value => value.to_string(),
+    }
+}
