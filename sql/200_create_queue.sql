@@ -224,7 +224,7 @@ IF @delivery = 'at_most_once' AND EXISTS (SELECT 1 FROM [$(schema)].[queues] WIT
 IF @same = 0
 BEGIN
     SET @action = CASE WHEN @created = 1 THEN 'create_queue' ELSE 'set_queue' END;
-    SET @members = CONCAT(N',"queue_id":', @queue_id, N',"claim_order":"' + @claim_order + N'"',
+    SET @members = CONCAT(N',"claim_order":"' + @claim_order + N'"',
         N',"completion":"' + @completion + N'"', N',"delivery":"' + @delivery + N'"',
         N',"max_attempts":' + CAST(@max_attempts AS varchar(20)),
         N',"keep_done_s":' + CAST(@keep_done_s AS varchar(20)), N',"keep_dead_s":' + CAST(@keep_dead_s AS varchar(20)),

@@ -19,7 +19,7 @@ SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 SET IMPLICIT_TRANSACTIONS OFF;  -- as in pause
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @outcome varchar(8), @tries int = 0, @jobs int = 0,
     @found int, @rest int, @room int, @granted bit, @message nvarchar(2048),
-    @first_id bigint, @last_id bigint, @own bigint, @members nvarchar(30) = CONCAT(N',"with_jobs":', @with_jobs);
+    @first_id bigint, @last_id bigint, @own bigint, @members nvarchar(30);
 -- IGNORE_DUP_KEY: a job that moves within an index during the read may be found twice.
 DECLARE @old TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED WITH (IGNORE_DUP_KEY = ON));
 DECLARE @gone [$(schema)].[member_list];
@@ -32,6 +32,7 @@ IF @max IS NULL OR @max < 1 OR @max > 1000
 IF @@TRANCOUNT > 0
     THROW 58003, N'delete_queue cannot run inside a transaction; COMMIT or ROLLBACK it first', 1;
 
+SET @members = CASE WHEN @with_jobs = 1 THEN N',"with_jobs":true' END;
 EXEC [$(schema)].[note_action] @audit_id, 'delete_queue', @queue, @members, @goes_on = 1, @own = @own OUTPUT;
 IF EXISTS (SELECT 1 FROM [$(schema)].[workers] WITH (NOLOCK)
     WHERE queue_id = @queue_id AND lost_at IS NULL AND lease_until >= @now)

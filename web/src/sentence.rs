@@ -30,8 +30,8 @@ enum Object {
     Copy,
 }
 
-/// The actions of the web UI and the CLI: infinitive, past tense, object, and what follows it.
-const ACTIONS: [(&str, &str, &str, Object, &str); 28] = [
+/// The actions of the web UI, the CLI and the procedures: infinitive, past tense, object, and what follows it.
+const ACTIONS: [(&str, &str, &str, Object, &str); 29] = [
     ("pause", "pause", "paused", Object::Queue, ""),
     ("resume", "resume", "resumed", Object::Queue, ""),
     ("create_queue", "create", "created", Object::Queue, ""),
@@ -55,6 +55,7 @@ const ACTIONS: [(&str, &str, &str, Object, &str); 28] = [
     ("run_schedule", "run", "ran", Object::Schedule, " now"),
     ("delete_schedule", "delete", "deleted", Object::Schedule, ""),
     ("cancel_batch", "cancel", "cancelled", Object::Batch, ""),
+    ("ask_worker", "ask", "asked", Object::Worker, ""),
     ("quiet_worker", "ask", "asked", Object::Worker, ""),
     ("resume_worker", "ask", "asked", Object::Worker, ""),
     ("stop_worker", "ask", "asked", Object::Worker, ""),
@@ -197,7 +198,7 @@ impl Draft<'_> {
         }
         let aim = match object {
             Object::GroupWeight => "weight",
-            Object::Worker => "asked",
+            Object::Worker if self.what.contains_key("asked") => "asked",
             _ => return,
         };
         self.words(" to ");
