@@ -30,6 +30,9 @@ use crate::security::visitor::Visitor;
 /// How often a count is updated.
 const COUNTING: Duration = Duration::from_millis(250);
 
+/// A running job that reports nothing is sent again after this time, because its visitor may have logged out.
+const SILENCE: Duration = Duration::from_secs(5);
+
 /// The source of the HTML that is sent.
 enum Source {
     Readings { readings: watch::Receiver<Option<Arc<Reading>>>, part: fn(&Reading) -> Option<Arc<str>> },
@@ -98,7 +101,9 @@ impl Source {
                 return part(&reading);
             }
             Source::Job { html } => {
-                html.changed().await.ok()?;
+                if let Ok(changed) = tokio::time::timeout(SILENCE, html.changed()).await {
+                    changed.ok()?;
+                }
                 return html.borrow_and_update().clone();
             }
             Source::Operation { progress } => {

@@ -1,9 +1,12 @@
 //! Tokens, users, cookies, and how often somebody may try.
 
+use std::time::Duration;
+
 use axum::http::{HeaderName, HeaderValue, StatusCode};
+use readpast::{BoxError, Context, Handlers, Job, NewJob, Worker};
 use readpast_web::{Access, Options, User, hash_password};
 
-use crate::support::{Answer, Browser, Fixture};
+use crate::support::{Answer, Browser, Fixture, until};
 
 const TOKEN: &str = "correct-horse-battery";
 
@@ -172,16 +175,33 @@ async fn live_parts_end_with_the_log_out() {
     let fixture = Fixture::new("live_log_out").await;
     let mut browser = fixture.browser(with_token(TOKEN));
     browser.log_in("", TOKEN).await.location();
-    let mut live = browser.listen("events?part=overview").await;
-    live.next().await.unwrap();
+    // This one reports nothing, and is sent nevertheless.
+    let job = fixture.queue.enqueue(&NewJob::text("x")).await.unwrap().job_id;
+    let worker = Worker::builder(&fixture.queue, Handlers::any(until_it_stops)).start().await.unwrap();
+    let claimed = async || fixture.queue.admin().stats(None).await.unwrap().claimed == 1;
+    until("it is claimed", claimed).await;
+    let part = browser.page(&format!("job?queue=work&id={job}")).await.values("[data-live]", "data-live").remove(0);
+    let mut lives = [browser.listen("events?part=overview").await, browser.listen(&part).await];
+    for live in &mut lives {
+        live.next().await.unwrap();
+    }
     browser.post("logout", &[]).await.location();
-    // One may have been under way.
-    for _ in 0..3 {
-        if live.next().await.is_none() {
-            return;
+    for mut live in lives {
+        // One may have been under way.
+        let mut more = 0;
+        while live.next().await.is_some() {
+            more += 1;
+            assert!(more < 3, "it goes on");
         }
     }
-    panic!("it goes on");
+    worker.shutdown().await.unwrap();
+}
+
+fn until_it_stops(_: &Job, context: &Context) -> Result<(), BoxError> {
+    while !context.is_stopping() {
+        std::thread::sleep(Duration::from_millis(5)); // its work
+    }
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
