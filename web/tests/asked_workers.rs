@@ -49,6 +49,8 @@ async fn a_worker_s_page_shows_what_was_asked_of_it_and_whether_it_knows() {
     assert_eq!(page.texts("tbody tr th, tbody tr td")[..2], [job.clone(), "price".to_owned()]);
     let of_job = browser.page(&format!("job?queue=work&id={job}")).await;
     assert!(of_job.values("main dd a", "href").contains(&address), "the job leads to its worker");
+    let longest = browser.page("workers").await.values("main p.small a", "href");
+    assert_eq!(browser.page(&longest[0]).await.texts("tbody th"), [&*job], "which job was claimed longest ago");
 
     assert_eq!(ask(&mut browser, &id, &[("action", "quiet_worker")]).await, address);
     let page = browser.page(&address).await;

@@ -19,6 +19,9 @@ use crate::security::visitor::Visitor;
 use crate::texts::{counted, number, rate_or_dash};
 use crate::time::{Time, length};
 
+/// Workers named beside the jobs held longest.
+const LONGEST: usize = 3;
+
 #[derive(Template)]
 #[template(path = "workers.html")]
 struct Page {
@@ -34,8 +37,17 @@ struct Live<'a> {
     /// How many work.
     sum: String,
     workers: Vec<WorkerView<'a>>,
+    /// The jobs that live workers have held longest.
+    longest: Vec<Longest<'a>>,
     /// Ended workers: they come last, and are shown on request.
     ended: usize,
+}
+
+/// The job that a worker has held longest.
+struct Longest<'a> {
+    claimed_at: Time,
+    worker: &'a str,
+    held_link: String,
 }
 
 struct WorkerView<'a> {
@@ -73,13 +85,29 @@ impl<'a> Live<'a> {
         let ended = workers.iter().filter(|worker| worker.lost_at.is_some()).count();
         let live = workers.iter().filter(|worker| worker.is_live()).count();
         let sum = counted(live as u64, "worker");
-        Live { error: reading.trouble(), sum, workers: workers.into_iter().map(WorkerView::new).collect(), ended }
+        let mut longest: Vec<Longest> = workers.iter().filter_map(|worker| Longest::new(worker)).collect();
+        longest.sort_by_key(|one| one.claimed_at.0);
+        longest.truncate(LONGEST);
+        let workers = workers.into_iter().map(WorkerView::new).collect();
+        Live { error: reading.trouble(), sum, workers, longest, ended }
+    }
+}
+
+/// The list of the jobs that it holds.
+fn held_link(worker: &WorkerRow) -> String {
+    let held = JobSearch { worker: Some(worker.worker_id), ..JobSearch::of(&worker.queue, JobState::Claimed) };
+    held.link("jobs", &[])
+}
+
+impl<'a> Longest<'a> {
+    fn new(worker: &'a WorkerRow) -> Option<Longest<'a>> {
+        let claimed_at = worker.oldest_claimed_at.filter(|_| worker.is_live())?;
+        Some(Longest { claimed_at: Time(claimed_at), worker: &worker.name, held_link: held_link(worker) })
     }
 }
 
 impl<'a> WorkerView<'a> {
     fn new(worker: &'a WorkerRow) -> WorkerView<'a> {
-        let held = JobSearch { worker: Some(worker.worker_id), ..JobSearch::of(&worker.queue, JobState::Claimed) };
         let count = |count: Option<u64>| count.map_or_else(|| "–".to_owned(), number);
         let id = worker.worker_id.to_string();
         WorkerView {
@@ -92,7 +120,7 @@ impl<'a> WorkerView<'a> {
             lease_left: worker.is_live().then(|| length(worker.lease_left)),
             lost_at: worker.lost_at.map(Time),
             held: number(worker.held),
-            held_link: held.link("jobs", &[]),
+            held_link: held_link(worker),
             oldest_claimed_at: worker.oldest_claimed_at.map(Time),
             running: count(worker.running.map(u64::from)),
             done: count(worker.done),
