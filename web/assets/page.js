@@ -239,11 +239,31 @@ for (const button of document.querySelectorAll("[data-ask]")) {
   button.addEventListener("click", (event) => { if (!confirm(button.dataset.ask)) event.preventDefault(); });
 }
 
+// The first link of the next or the previous row of the page's lists gets the focus.
+function go(step) {
+  const rows = document.querySelectorAll("main tbody tr, .problems li, .why li, .entry");
+  const links = [...rows].map((row) => row.querySelector("a[href]")).filter((link) => link?.offsetParent);
+  const at = links.findIndex((link) => link.closest("tr, li").contains(document.activeElement));
+  links[at < 0 ? 0 : Math.min(Math.max(at + step, 0), links.length - 1)]?.focus();
+}
+
+function help() {
+  const dialog = document.createElement("dialog");
+  const row = ([key, what]) => `<div><dt>${key}</dt><dd>${what}</dd></div>`;
+  const known = [["/", "Find a job"], ["j", "Next row"], ["k", "Previous row"], ["Enter", "Open it"], ["?", "These keys"]];
+  dialog.innerHTML = `<h2>Keys</h2><dl>${known.map(row).join("")}</dl><form method="dialog"><button>Close</button></form>`;
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
+}
+
+const find = () => document.querySelector(".find input[type=search]")?.focus();
+const keys = new Map([["/", find], ["j", () => go(1)], ["k", () => go(-1)], ["?", help]]);
 document.addEventListener("keydown", (event) => {
-  if (event.key === "/" && !event.ctrlKey && !event.metaKey && !/^(INPUT|TEXTAREA|SELECT)$/.test(event.target.nodeName)) {
-    event.preventDefault();
-    document.querySelector(".find input[type=search]")?.focus();
-  }
+  const isTyped = /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.nodeName), key = keys.get(event.key);
+  if (!key || isTyped || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog")) return;
+  event.preventDefault();
+  key();
 });
 
 localTimes(document);

@@ -125,6 +125,45 @@ async fn a_keyboard_is_enough() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs chromium and chromedriver"]
+async fn keys_go_through_a_list_find_and_help_and_are_text_where_somebody_types() {
+    let data = Furnished::start("letters", 1).await;
+    browse(&data.site, async |browser| {
+        let focused = "return document.activeElement.textContent.trim() || document.activeElement.name || ''";
+        let dialogs = "return document.querySelectorAll('dialog[open]').length";
+        browser.open("schedules").await;
+        let rows = browser.run("return [...document.querySelectorAll('main tbody tr')].map(row => row.querySelector('a').textContent.trim())").await;
+        let rows: Vec<&str> = rows.as_array().unwrap().iter().map(|row| row.as_str().unwrap()).collect();
+        assert!(rows.len() > 1, "{rows:?}");
+        for (key, row) in [("j", 0), ("j", 1), ("k", 0), ("k", 0)] {
+            browser.key(key).await;
+            assert_eq!(browser.run(focused).await, rows[row], "{key}");
+        }
+        browser.open("jobs?queue=invoices&state=ready").await;
+        browser.key("k").await;
+        assert!(browser.run("return document.activeElement.closest('tr') === document.querySelector('tbody tr')").await == true);
+
+        browser.key("?").await;
+        browser.sees("dialog", "Next row").await;
+        for key in ["?", "j"] {
+            browser.key(key).await;
+            assert_eq!(browser.run(dialogs).await, 1, "{key}");
+        }
+        browser.key(ENTER).await; // the button to close it has the focus
+        assert_eq!(browser.run(dialogs).await, 0);
+
+        browser.key("/").await;
+        for key in ["j", "?", "/"] {
+            browser.key(key).await;
+        }
+        assert_eq!(browser.run("return document.activeElement.value").await, "j?/");
+        assert_eq!(browser.run(dialogs).await, 0);
+    })
+    .await;
+    data.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs chromium, chromedriver and npm"]
 async fn axe_finds_nothing_serious() {
     let axe = std::fs::read_to_string(axe()).expect("axe-core is a file");
