@@ -142,7 +142,7 @@ impl Session {
         command
     }
 
-    /// Sets the audit entry of the following actions.
+    /// Sets the audit entry of the following actions. Whoever acts sets it, because sessions are lent.
     pub(crate) fn acts_for(&mut self, audit: Option<AuditId>) {
         self.audit = audit;
     }

@@ -282,9 +282,7 @@ impl Queue {
     /// Lends a session without checking the installed schema. It may have no connection yet.
     pub(crate) async fn any_session(&self) -> Result<Lent, Error> {
         let limit = self.command_timeout();
-        let mut session = self.sessions.lend(tokio::time::Instant::now() + limit, limit).await?;
-        session.acts_for(None); // its last borrower's
-        Ok(session)
+        self.sessions.lend(tokio::time::Instant::now() + limit, limit).await
     }
 
     /// Lends a session for calls, after checking the installed schema's version.
