@@ -25,7 +25,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[create_queue]
     @fair         bit           = NULL,   -- 1: groups share the queue by their weights, and take no turns; 0 (default)
     @audit_id     bigint = NULL  -- the caller's entry in the audit (begin_audit); NULL: this call adds one
 AS
-SET NOCOUNT ON;
+SET NOCOUNT, CONCAT_NULL_YIELDS_NULL ON;
 -- adopt: refuse_options
 SET XACT_ABORT ON;
 DECLARE @message nvarchar(2048), @sink_id int, @is_inside bit = 0, @dead_delivery varchar(13),
@@ -108,7 +108,8 @@ END;
 
 DECLARE @queue_id int, @old_order varchar(4), @old_delivery varchar(13), @old_sink nvarchar(517), @old_running int,
     @old_rate int, @old_dead_queue nvarchar(128), @old_age bigint, @old_fair bit,
-    @old_limit int, @old_halts bit, @created bit = 0, @same bit = 0, @action varchar(32), @members nvarchar(max);
+    @old_limit int, @old_halts bit, @created bit = 0, @same bit = 0, @own bigint,
+    @action varchar(32), @members nvarchar(max);
 
 BEGIN TRANSACTION;
 -- HOLDLOCK: sessions that create the same queue wait here instead of failing with a duplicate key. It is not used in a
@@ -122,7 +123,8 @@ IF @is_inside = 0
                AND ISNULL(@max_attempts, max_attempts) = max_attempts
                AND COALESCE(@keep_done_s, keep_done_s, 0) = ISNULL(keep_done_s, 0)
                AND COALESCE(@keep_dead_s, keep_dead_s, 0) = ISNULL(keep_dead_s, 0)
-               AND COALESCE(@sink, sink, N'') = ISNULL(sink, N'') AND ISNULL(@group_limit, group_limit) = group_limit
+               AND COALESCE(@sink, sink, N'') COLLATE Latin1_General_100_BIN2
+                   = ISNULL(sink, N'') COLLATE Latin1_General_100_BIN2 AND ISNULL(@group_limit, group_limit) = group_limit
                AND ISNULL(@retry_passes, retry_passes) = retry_passes
                AND COALESCE(@max_running, max_running, 0) = ISNULL(max_running, 0)
                AND COALESCE(@rate_jobs, rate_jobs, 0) = ISNULL(rate_jobs, 0)
@@ -165,6 +167,23 @@ BEGIN
         SET @message = CONCAT(N'a fair queue cannot have ', @message);
         THROW 58003, @message, 1;
     END;
+END;
+
+-- Programs may call this each time they start.
+IF @same = 0
+BEGIN
+    SET @action = CASE WHEN @queue_id IS NULL THEN 'create_queue' ELSE 'set_queue' END;
+    SET @members = CONCAT(N',"claim_order":"' + @claim_order + N'"',
+        N',"completion":"' + @completion + N'"', N',"delivery":"' + @delivery + N'"',
+        N',"max_attempts":' + CAST(@max_attempts AS varchar(20)),
+        N',"keep_done_s":' + CAST(@keep_done_s AS varchar(20)), N',"keep_dead_s":' + CAST(@keep_dead_s AS varchar(20)),
+        N',"sink":"' + STRING_ESCAPE(@sink, 'json') + N'"', N',"group_limit":' + CAST(@group_limit AS varchar(20)),
+        N',"retry_passes":' + CAST(@retry_passes AS varchar(20)), N',"max_running":' + CAST(@max_running AS varchar(20)),
+        N',"rate_jobs":' + CAST(@rate_jobs AS varchar(20)), N',"rate_ms":' + CAST(@rate_ms AS varchar(20)),
+        N',"dead_queue":"' + STRING_ESCAPE(@dead_queue, 'json') + N'"',
+        N',"max_depth":' + CAST(@max_depth AS varchar(20)), N',"halt_groups":' + CAST(@halt_groups AS varchar(20)),
+        N',"age_after_ms":' + CAST(@age_after_ms AS varchar(20)), N',"fair":' + CAST(@fair AS varchar(20)));
+    EXEC [$(schema)].[note_action] @audit_id, @action, @queue, @own OUTPUT, @members;
 END;
 
 IF @queue_id IS NULL
@@ -220,22 +239,8 @@ IF @dead_name IS NOT NULL
 IF @delivery = 'at_most_once' AND EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (NOLOCK) WHERE dead_queue = @queue)
     THROW 58003,
         N'the dead_queue of another queue cannot have delivery at_most_once, because its claims delete the jobs', 1;
--- Programs may call this each time they start.
-IF @same = 0
-BEGIN
-    SET @action = CASE WHEN @created = 1 THEN 'create_queue' ELSE 'set_queue' END;
-    SET @members = CONCAT(N',"claim_order":"' + @claim_order + N'"',
-        N',"completion":"' + @completion + N'"', N',"delivery":"' + @delivery + N'"',
-        N',"max_attempts":' + CAST(@max_attempts AS varchar(20)),
-        N',"keep_done_s":' + CAST(@keep_done_s AS varchar(20)), N',"keep_dead_s":' + CAST(@keep_dead_s AS varchar(20)),
-        N',"sink":"' + STRING_ESCAPE(@sink, 'json') + N'"', N',"group_limit":' + CAST(@group_limit AS varchar(20)),
-        N',"retry_passes":' + CAST(@retry_passes AS varchar(20)), N',"max_running":' + CAST(@max_running AS varchar(20)),
-        N',"rate_jobs":' + CAST(@rate_jobs AS varchar(20)), N',"rate_ms":' + CAST(@rate_ms AS varchar(20)),
-        N',"dead_queue":"' + STRING_ESCAPE(@dead_queue, 'json') + N'"',
-        N',"max_depth":' + CAST(@max_depth AS varchar(20)), N',"halt_groups":' + CAST(@halt_groups AS varchar(20)),
-        N',"age_after_ms":' + CAST(@age_after_ms AS varchar(20)), N',"fair":' + CAST(@fair AS varchar(20)));
-    EXEC [$(schema)].[note_action] @audit_id, @action, @queue, @members;
-END;
+IF @own IS NOT NULL
+    EXEC [$(schema)].[end_audit] @own;
 COMMIT TRANSACTION;
 
 -- As other queues; after the commit, so that pause_all finds the queue, or this finds the hold.

@@ -27,27 +27,27 @@
 -- part, the call waits. If both start at the same moment, the second fails with error 2601 and is rolled back, and its
 -- retry finds the part.
 CREATE OR ALTER PROCEDURE [$(schema)].[enqueue]
-    @queue          nvarchar(129),
-    @payload        varbinary(max)   = NULL,  -- the payload as bytes; JSON as UTF-8
-    @text           nvarchar(max)    = NULL,  -- or as text, for producers in T-SQL
-    @priority       smallint         = 0,     -- smaller runs first
-    @delay_ms       bigint           = NULL,  -- start this long from now, by SQL Server's clock
-    @due_at         datetime2(3)     = NULL,  -- or at this time, UTC
-    @max_attempts   int              = NULL,  -- NULL: as for the queue
-    @dedup_key      nvarchar(257)    = NULL,  -- up to 256 characters; a longer key is rejected, not cut
-    @correlation_id uniqueidentifier = NULL,
-    @job_id         bigint           = NULL OUTPUT,
-    @duplicate      bit              = NULL OUTPUT,
+    @queue           nvarchar(129),
+    @payload         varbinary(max)   = NULL,  -- the payload as bytes; JSON as UTF-8
+    @text            nvarchar(max)    = NULL,  -- or as text, for producers in T-SQL
+    @priority        smallint         = 0,     -- smaller runs first
+    @delay_ms        bigint           = NULL,  -- start this long from now, by SQL Server's clock
+    @due_at          datetime2(3)     = NULL,  -- or at this time, UTC
+    @max_attempts    int              = NULL,  -- NULL: as for the queue
+    @dedup_key       nvarchar(257)    = NULL,  -- up to 256 characters; a longer key is rejected, not cut
+    @correlation_id  uniqueidentifier = NULL,
+    @job_id          bigint           = NULL OUTPUT,
+    @duplicate       bit              = NULL OUTPUT,
     -- chooses the handler: up to 64 printable ASCII characters (nvarchar: others are rejected instead of converted)
-    @kind           nvarchar(65)     = NULL,
-    @time_limit_ms  bigint           = NULL,  -- after this run time the job is cancelled; NULL: the worker's limit
-    @headers        nvarchar(1301)   = NULL,  -- a JSON object of up to 1,300 characters, for the handler
-    @group_key      nvarchar(129)    = NULL,  -- up to 128 characters; jobs of one key take turns (create_queue)
-    @batch_id       bigint           = NULL,  -- the batch to which the job belongs (create_batch)
-    @part_of        bigint           = NULL,  -- the batch that the call adds a part to
-    @part           bigint           = NULL,  -- the part's number, chosen by the caller
+    @kind            nvarchar(65)     = NULL,
+    @time_limit_ms   bigint           = NULL,  -- after this run time the job is cancelled; NULL: the worker's limit
+    @headers         nvarchar(1301)   = NULL,  -- a JSON object of up to 1,300 characters, for the handler
+    @group_key       nvarchar(129)    = NULL,  -- up to 128 characters; jobs of one key take turns (create_queue)
+    @batch_id        bigint           = NULL,  -- the batch to which the job belongs (create_batch)
+    @part_of         bigint           = NULL,  -- the batch that the call adds a part to
+    @part            bigint           = NULL,  -- the part's number, chosen by the caller
     -- what the job needs while it runs, a JSON object such as {"memory": 3221225472, "threads": 4, "gpu": 1}
-    @needs          nvarchar(1001)   = NULL,
+    @needs           nvarchar(1001)   = NULL,
     -- If it has not started by this time (UTC), it expires: it is cancelled. Also applies to retries. A past time is
     -- allowed.
     @start_by        datetime2(3)    = NULL,
@@ -74,12 +74,12 @@ DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @delivery varchar(1
 SELECT @job_id = NULL, @duplicate = 0, @refused = NULL;
 IF @on_bad IS NULL OR @on_bad NOT IN ('error', 'status')
     EXEC [$(schema)].[refuse] N'on_bad', @on_bad, N'error or status';
+SELECT @queue_id = queue_id, @delivery = delivery, @max_depth = max_depth
+FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 -- An error under XACT_ABORT ON dooms the transaction even if it is caught.
 IF @on_bad = 'status'
     SET XACT_ABORT OFF;
 BEGIN TRY
-    SELECT @queue_id = queue_id, @delivery = delivery, @max_depth = max_depth
-    FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
     IF @queue_id IS NULL
         EXEC [$(schema)].[unknown_queue] @queue;
     IF (@payload IS NULL AND @text IS NULL) OR (@payload IS NOT NULL AND @text IS NOT NULL)
@@ -293,4 +293,6 @@ BEGIN
         RETURN 0;
     END CATCH;
 END;
+-- Without it, the status would be that of a caught error (a key that another session has inserted).
+RETURN 0;
 GO

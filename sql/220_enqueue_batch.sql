@@ -13,17 +13,17 @@
 -- inserts a key between lookup and insert, the rejected insert keeps its lock on the entry, so this call rolls its own
 -- transaction back and starts again.
 CREATE OR ALTER PROCEDURE [$(schema)].[enqueue_batch]
-    @queue       nvarchar(129),
-    @jobs        [$(schema)].[enqueue_list] READONLY,
-    @report      bit = 1,
-    @details     [$(schema)].[detail_list] READONLY,
-    @part_of     bigint = NULL,  -- the batch that the call adds a part to
-    @part        bigint = NULL,  -- the part's number, chosen by the caller
-    @in_part     bit = 0,        -- 1: the first jobs only, if there is no room for all; needs @report, and no @part
-    @force       bit = 0,        -- 1: also if the queue is full
-    @edges       [$(schema)].[edge_list] READONLY,  -- what the jobs wait for
-    @on_bad      varchar(10) = 'error',  -- or status: as for enqueue, for all of the jobs; without a result then
-    @refused     nvarchar(2048) = NULL OUTPUT
+    @queue   nvarchar(129),
+    @jobs    [$(schema)].[enqueue_list] READONLY,
+    @report  bit = 1,
+    @details [$(schema)].[detail_list] READONLY,
+    @part_of bigint = NULL,  -- the batch that the call adds a part to
+    @part    bigint = NULL,  -- the part's number, chosen by the caller
+    @in_part bit = 0,        -- 1: the first jobs only, if there is no room for all; needs @report, and no @part
+    @force   bit = 0,        -- 1: also if the queue is full
+    @edges   [$(schema)].[edge_list] READONLY,  -- what the jobs wait for
+    @on_bad  varchar(10) = 'error',  -- or status: as for enqueue, for all of the jobs; without a result then
+    @refused nvarchar(2048) = NULL OUTPUT
 AS
 SET NOCOUNT ON;
 -- The caller's XACT_ABORT decides what a full queue does to the caller's transaction.
@@ -68,12 +68,12 @@ DECLARE @parents [$(schema)].[id_list];
 SET @refused = NULL;
 IF @on_bad IS NULL OR @on_bad NOT IN ('error', 'status')
     EXEC [$(schema)].[refuse] N'on_bad', @on_bad, N'error or status';
+SELECT @queue_id = queue_id, @delivery = delivery, @max_depth = max_depth
+FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 -- As in enqueue.
 IF @on_bad = 'status'
     SET XACT_ABORT OFF;
 BEGIN TRY
-    SELECT @queue_id = queue_id, @delivery = delivery, @max_depth = max_depth
-    FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
     IF @queue_id IS NULL
         EXEC [$(schema)].[unknown_queue] @queue;
     IF EXISTS (SELECT 1 FROM @jobs WHERE (payload IS NULL AND text IS NULL) OR (payload IS NOT NULL AND text IS NOT NULL))
@@ -462,4 +462,5 @@ UNION ALL
 SELECT n.ordinal, NULL, CAST(0 AS bit), @full
 FROM @jobs AS n
 WHERE n.ordinal >= @refused_from;
+RETURN 0;
 GO

@@ -19,7 +19,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[worker_wish]
     @by_name  bit           = 0,
     @audit_id bigint = NULL  -- the caller's entry in the audit (begin_audit); NULL: this call adds one
 AS
-SET NOCOUNT, XACT_ABORT ON;
+SET NOCOUNT, XACT_ABORT, CONCAT_NULL_YIELDS_NULL ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 SET IMPLICIT_TRANSACTIONS OFF;  -- as in pause
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @id uniqueidentifier, @next uniqueidentifier,
@@ -52,7 +52,7 @@ SET @members = CONCAT(N',"worker":"', STRING_ESCAPE(@worker, 'json'), N'"',
     N',"quiet":' + CAST(@quiet AS varchar(20)), N',"stop":' + CAST(@stop AS varchar(20)),
     N',"threads":' + CAST(@threads AS varchar(20)), N',"debug_s":' + CAST(@debug_s AS varchar(20)),
     CASE WHEN @by_name = 1 THEN N',"by_name":1' END);
-EXEC [$(schema)].[note_action] @audit_id, 'ask_worker', @queue, @members, @goes_on = 1, @own = @own OUTPUT;
+EXEC [$(schema)].[note_action] @audit_id, 'ask_worker', @queue, @own OUTPUT, @members;
 
 -- First for the name, then for its workers: see register_worker.
 IF @by_name = 1
@@ -114,6 +114,8 @@ IF @named = 0 AND NOT EXISTS (SELECT 1 FROM @found)
 BEGIN
     SET @message = CONCAT(N'no running worker', CASE WHEN @queue IS NULL THEN N'' ELSE N' of ' + @queue END,
         N' has the name or the id ', @worker);
+    IF @own IS NOT NULL
+        EXEC [$(schema)].[end_audit] @own, NULL, @message;
     EXEC [$(schema)].[raise] 58003, @message;
 END;
 

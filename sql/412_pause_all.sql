@@ -13,7 +13,7 @@ IF DATALENGTH(@why) > 800
     THROW 58003, N'why must have at most 400 characters', 1;
 EXEC [$(schema)].[check_text] N'why', @why;
 
-EXEC [$(schema)].[note_action] @audit_id, 'pause_all', @why = @why, @goes_on = 1, @own = @own OUTPUT;
+EXEC [$(schema)].[note_action] @audit_id, 'pause_all', NULL, @own OUTPUT, @why = @why;
 -- The hold first: create_queue adds its queue before it looks for holds.
 UPDATE [$(schema)].[holds] SET why = ISNULL(@why, why), login = @login WHERE hold = 2;
 IF @@ROWCOUNT = 0

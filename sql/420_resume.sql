@@ -5,16 +5,19 @@ CREATE OR ALTER PROCEDURE [$(schema)].[resume]
 AS
 SET NOCOUNT, XACT_ABORT ON;
 SET IMPLICIT_TRANSACTIONS OFF;  -- as in pause
+DECLARE @own bigint;
 IF @@TRANCOUNT > 0
     THROW 58003, N'resume would block the queue inside a transaction; COMMIT or ROLLBACK it first', 1;
+IF NOT EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_name (name))) WHERE name = @queue)
+    EXEC [$(schema)].[unknown_queue] @queue;
 
-BEGIN TRANSACTION;
+EXEC [$(schema)].[note_action] @audit_id, 'resume', @queue, @own OUTPUT;
 UPDATE q
 SET paused = paused - paused % 2  -- but not pause_all
 FROM [$(schema)].[queues] AS q WITH (ROWLOCK, FORCESEEK, INDEX (queues_name))
 WHERE q.name = @queue;
 IF @@ROWCOUNT = 0
     EXEC [$(schema)].[unknown_queue] @queue;
-EXEC [$(schema)].[note_action] @audit_id, 'resume', @queue;
-COMMIT TRANSACTION;
+IF @own IS NOT NULL
+    EXEC [$(schema)].[end_audit] @own;
 GO

@@ -8,7 +8,7 @@ DECLARE @own bigint;
 IF @@TRANCOUNT > 0
     THROW 58003, N'resume_all would block all queues inside a transaction; COMMIT or ROLLBACK it first', 1;
 
-EXEC [$(schema)].[note_action] @audit_id, 'resume_all', @goes_on = 1, @own = @own OUTPUT;
+EXEC [$(schema)].[note_action] @audit_id, 'resume_all', NULL, @own OUTPUT;
 DELETE [$(schema)].[holds] WHERE hold = 2;
 EXEC [$(schema)].[set_hold] 2, 0;
 IF @own IS NOT NULL

@@ -6,7 +6,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[confirm_copy]
     @database_name nvarchar(129) = NULL,
     @audit_id      bigint = NULL  -- the caller's entry in the audit (begin_audit); NULL: this call adds one
 AS
-SET NOCOUNT, XACT_ABORT ON;
+SET NOCOUNT, XACT_ABORT, CONCAT_NULL_YIELDS_NULL ON;
 SET IMPLICIT_TRANSACTIONS OFF;  -- as in pause
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @own bigint, @members nvarchar(max);
 IF @@TRANCOUNT > 0
@@ -19,7 +19,7 @@ IF DATALENGTH(@server) > 256 OR DATALENGTH(@database_name) > 256
     THROW 58003, N'server and database_name must have at most 128 characters', 1;
 SET @members = N',"server":"' + STRING_ESCAPE(@server, 'json') + N'","database":"'
     + STRING_ESCAPE(@database_name, 'json') + N'"';  -- NULL for this database
-EXEC [$(schema)].[note_action] @audit_id, 'confirm_copy', @members = @members, @goes_on = 1, @own = @own OUTPUT;
+EXEC [$(schema)].[note_action] @audit_id, 'confirm_copy', NULL, @own OUTPUT, @members;
 IF @server IS NOT NULL
 BEGIN
     INSERT [$(schema)].[homes] (server, database_name, noted_at, login)

@@ -51,7 +51,7 @@ ELSE
     INSERT @named (job_id) SELECT job_id FROM @jobs;
 SET @members = CASE WHEN @payload IS NOT NULL OR @text IS NOT NULL THEN N',"payload":true'
     WHEN @job_id IS NULL AND @listed = 0 THEN CONCAT(N',"state":"dead","max":', @max) END;
-EXEC [$(schema)].[note_action] @audit_id, 'requeue', @queue, @members, @jobs = @named, @goes_on = 1, @own = @own OUTPUT;
+EXEC [$(schema)].[note_action] @audit_id, 'requeue', @queue, @own OUTPUT, @members, @jobs = @named;
 
 -- Repeats, at most ten times, if fewer jobs were requeued than found: rows were locked, or producers took the keys.
 WHILE @rounds < 10

@@ -9,16 +9,18 @@
 -- Waits for locked jobs, so that a job that is being claimed does not escape. Locks all rows first, in the order of
 -- job_id, so that no job changes its state between check and update.
 CREATE OR ALTER PROCEDURE [$(schema)].[cancel]
-    @queue    nvarchar(129),
-    @job_id   bigint         = NULL,
-    @why      nvarchar(1001) = NULL,  -- up to 1,000 characters; a longer text is rejected, not cut
-    @jobs     [$(schema)].[id_list] READONLY,
-    @audit_id bigint = NULL  -- the caller's entry in the audit (begin_audit); NULL: this call adds one
+    @queue     nvarchar(129),
+    @job_id    bigint         = NULL,
+    @why       nvarchar(1001) = NULL,  -- up to 1,000 characters; a longer text is rejected, not cut
+    @jobs      [$(schema)].[id_list] READONLY,
+    @audit_id  bigint = NULL,  -- the caller's entry in the audit (begin_audit); NULL: this call adds one
+    @cancelled int = NULL OUTPUT  -- how many jobs, also in the queues that they were moved to
 AS
-SET NOCOUNT, XACT_ABORT ON;
+SET NOCOUNT, XACT_ABORT, CONCAT_NULL_YIELDS_NULL ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @error nvarchar(4000), @granted bit,
-    @next_id int, @next nvarchar(128), @cancelled int;
+    @next_id int, @next nvarchar(128), @own bigint,
+    @more int;
 DECLARE @asked [$(schema)].[id_list];
 DECLARE @members [$(schema)].[member_list];
 DECLARE @held TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, fence int NOT NULL, running bit NOT NULL,
@@ -41,6 +43,7 @@ ELSE
 SET @error = CONCAT(N'cancelled by ', ISNULL(ORIGINAL_LOGIN(), USER_NAME()), N': ' + NULLIF(@why, N''));
 
 BEGIN TRANSACTION;
+EXEC [$(schema)].[note_action] @audit_id, 'cancel', @queue, @own OUTPUT, @why = @why, @jobs = @asked;
 -- NOLOCK, because a job's group never changes.
 IF EXISTS (SELECT 1 FROM [$(schema)].[linked_queues] WITH (NOLOCK) WHERE queue_id = @queue_id)
     AND EXISTS (SELECT 1
@@ -87,7 +90,8 @@ END;
 EXEC [$(schema)].[note_ends] @queue_id, @members;
 EXEC [$(schema)].[note_edges] @members;
 SET @cancelled = (SELECT COUNT(*) FROM @held);
-EXEC [$(schema)].[note_action] @audit_id, 'cancel', @queue, @why = @why, @jobs = @asked, @changed = @cancelled;
+IF @own IS NOT NULL
+    EXEC [$(schema)].[end_audit] @own, @cancelled;
 COMMIT TRANSACTION;
 EXEC [$(schema)].[advance_edges];
 IF EXISTS (SELECT 1 FROM @members WHERE group_key IS NOT NULL)
@@ -111,6 +115,8 @@ BEGIN
     INSERT @asked (job_id) SELECT job_id FROM @moved WHERE queue_id = @next_id;
     DELETE @moved WHERE queue_id = @next_id;
     IF @next IS NOT NULL
-        EXEC [$(schema)].[cancel] @queue = @next, @why = @why, @jobs = @asked, @audit_id = @audit_id;
+        EXEC [$(schema)].[cancel] @queue = @next, @why = @why, @jobs = @asked, @audit_id = @audit_id,
+            @cancelled = @more OUTPUT;
+    SET @cancelled = @cancelled + ISNULL(@more, 0);
 END;
 GO

@@ -9,7 +9,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[promote_now]
 AS
 SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @queue_id int, @first_ready bigint, @count int;
+DECLARE @queue_id int, @first_ready bigint, @count int, @own bigint;
 DECLARE @asked [$(schema)].[id_list];
 DECLARE @held TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
 DECLARE @promoted TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, state tinyint NOT NULL,
@@ -26,6 +26,7 @@ ELSE
     INSERT @asked (job_id) VALUES (@job_id);
 
 BEGIN TRANSACTION;
+EXEC [$(schema)].[note_action] @audit_id, 'promote', @queue, @own OUTPUT, @jobs = @asked;
 -- Locks all rows first, in the order of job_id, because an UPDATE guarantees no order.
 INSERT @held (job_id)
 SELECT j.job_id
@@ -45,7 +46,8 @@ IF EXISTS (SELECT 1 FROM @promoted WHERE state = 6)
     INSERT [$(schema)].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended, job_id)
     SELECT @queue_id, group_key, 0, MIN(job_id) FROM @promoted WHERE state = 6 GROUP BY group_key;
 SET @count = (SELECT COUNT(*) FROM @promoted);
-EXEC [$(schema)].[note_action] @audit_id, 'promote', @queue, @jobs = @asked, @changed = @count;
+IF @own IS NOT NULL
+    EXEC [$(schema)].[end_audit] @own, @count;
 COMMIT TRANSACTION;
 IF EXISTS (SELECT 1 FROM @promoted WHERE state = 6)
     EXEC [$(schema)].[advance_groups] @queue_id;

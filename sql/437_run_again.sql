@@ -19,7 +19,7 @@ DECLARE @queue_id int, @id bigint, @found bit, @payload varbinary(max), @text nv
     @priority smallint, @max_attempts int, @dedup_key nvarchar(256), @correlation_id uniqueidentifier,
     @kind varchar(64), @time_limit_ms int, @headers nvarchar(1500), @group_key nvarchar(128), @needs varchar(1000),
     @new_id bigint, @duplicate bit, @first_id bigint, @grouped bit = 0,
-    @count int;
+    @count int, @own bigint;
 DECLARE @asked [$(schema)].[id_list];
 DECLARE @again TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, new_id bigint NOT NULL, duplicate bit NOT NULL);
 
@@ -35,6 +35,7 @@ ELSE
 
 SET @id = (SELECT MIN(job_id) FROM @asked);
 BEGIN TRANSACTION;
+EXEC [$(schema)].[note_action] @audit_id, 'run_again', @queue, @own OUTPUT, @jobs = @asked;
 WHILE @id IS NOT NULL
 BEGIN
     SET @found = 0;
@@ -81,7 +82,8 @@ BEGIN
     SET @id = (SELECT MIN(job_id) FROM @asked WHERE job_id > @id);
 END;
 SET @count = (SELECT COUNT(*) FROM @again WHERE duplicate = 0);
-EXEC [$(schema)].[note_action] @audit_id, 'run_again', @queue, @jobs = @asked, @changed = @count;
+IF @own IS NOT NULL
+    EXEC [$(schema)].[end_audit] @own, @count;
 COMMIT TRANSACTION;
 
 -- In a transaction, enqueue has left these to its caller.

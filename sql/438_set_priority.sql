@@ -9,7 +9,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[set_priority]
 AS
 SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @queue_id int, @first_ready bigint, @changed int, @granted bit,
+DECLARE @queue_id int, @first_ready bigint, @changed int, @granted bit, @own bigint,
     @members nvarchar(40) = CONCAT(N',"priority":', @priority);
 DECLARE @held TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
 
@@ -22,6 +22,7 @@ IF (SELECT COUNT(*) FROM @jobs) > 1000
     THROW 58003, N'jobs must have at most 1000 rows', 1;
 
 BEGIN TRANSACTION;
+EXEC [$(schema)].[note_action] @audit_id, 'set_priority', @queue, @own OUTPUT, @members, @jobs = @jobs;
 IF EXISTS (SELECT 1 FROM [$(schema)].[linked_queues] WITH (NOLOCK) WHERE queue_id = @queue_id)
     EXEC [$(schema)].[lock_groups] @queue_id, NULL, @granted OUTPUT;
 -- Locks all rows first, in the order of job_id, because an UPDATE guarantees no order.
@@ -39,7 +40,8 @@ FROM @held AS h
 INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = h.job_id
 OPTION (MAXDOP 1);
 SET @changed = @@ROWCOUNT;
-EXEC [$(schema)].[note_action] @audit_id, 'set_priority', @queue, @members, @jobs = @jobs, @changed = @changed;
+IF @own IS NOT NULL
+    EXEC [$(schema)].[end_audit] @own, @changed;
 COMMIT TRANSACTION;
 
 -- A ready job may be below its new priority's mark.

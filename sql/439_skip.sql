@@ -9,7 +9,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[skip]
 AS
 SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @queue_id int, @count int;
+DECLARE @queue_id int, @count int, @own bigint;
 DECLARE @asked [$(schema)].[id_list];
 DECLARE @skipped [$(schema)].[member_list];
 
@@ -24,6 +24,7 @@ ELSE
     INSERT @asked (job_id) VALUES (@job_id);
 
 BEGIN TRANSACTION;
+EXEC [$(schema)].[note_action] @audit_id, 'skip', @queue, @own OUTPUT, @jobs = @asked;
 -- Locks all rows first, in the order of job_id, because an UPDATE guarantees no order.
 INSERT @skipped (job_id, in_turn, group_key)
 SELECT j.job_id, j.in_turn, j.group_key
@@ -40,7 +41,8 @@ INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk
 OPTION (MAXDOP 1);
 SET @count = @@ROWCOUNT;
 EXEC [$(schema)].[note_ends] @queue_id, @skipped;
-EXEC [$(schema)].[note_action] @audit_id, 'skip', @queue, @jobs = @asked, @changed = @count;
+IF @own IS NOT NULL
+    EXEC [$(schema)].[end_audit] @own, @count;
 COMMIT TRANSACTION;
 EXEC [$(schema)].[advance_groups] @queue_id;
 

@@ -49,8 +49,9 @@ SET @before = DATEADD(SECOND, -@older_than_s, SYSUTCDATETIME());
 SET @number = CASE @state WHEN 'ready' THEN 0 WHEN 'scheduled' THEN 1 WHEN 'done' THEN 3 WHEN 'dead' THEN 4
     WHEN 'cancelled' THEN 5 WHEN 'waiting' THEN 6 END;
 
-SET @members = CONCAT(N',"state":"', @state, N'","older_than_s":', @older_than_s);
-EXEC [$(schema)].[note_action] @audit_id, 'purge', @queue, @members, @jobs = @jobs, @goes_on = 1, @own = @own OUTPUT;
+SET @members = CONCAT(N',"state":"', STRING_ESCAPE(@state, 'json'), N'","older_than_s":', @older_than_s,
+    CASE WHEN @listed = 0 THEN CONCAT(N',"max":', @max) END);
+EXEC [$(schema)].[note_action] @audit_id, 'purge', @queue, @own OUTPUT, @members, @jobs = @jobs;
 
 -- Repeats, at most ten times, if fewer jobs were deleted than found, because rows were locked.
 WHILE @rounds < 10

@@ -33,7 +33,7 @@ IF @@TRANCOUNT > 0
     THROW 58003, N'delete_queue cannot run inside a transaction; COMMIT or ROLLBACK it first', 1;
 
 SET @members = CASE WHEN @with_jobs = 1 THEN N',"with_jobs":true' END;
-EXEC [$(schema)].[note_action] @audit_id, 'delete_queue', @queue, @members, @goes_on = 1, @own = @own OUTPUT;
+EXEC [$(schema)].[note_action] @audit_id, 'delete_queue', @queue, @own OUTPUT, @members;
 IF EXISTS (SELECT 1 FROM [$(schema)].[workers] WITH (NOLOCK)
     WHERE queue_id = @queue_id AND lost_at IS NULL AND lease_until >= @now)
     SET @outcome = 'worker';
@@ -238,6 +238,8 @@ BEGIN
             N'''; change that first')
         WHEN 'jobs' THEN N'the queue has jobs; pass with_jobs = 1 to delete them'
         ELSE N'another transaction has locked jobs or other rows of the queue; run the call again' END);
+    IF @own IS NOT NULL
+        EXEC [$(schema)].[end_audit] @own, 0, @message;
     EXEC [$(schema)].[raise] 58022, @message;
 END;
 IF @own IS NOT NULL

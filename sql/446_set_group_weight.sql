@@ -9,7 +9,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[set_group_weight]
 AS
 SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @queue_id int, @members nvarchar(1000);
+DECLARE @queue_id int, @members nvarchar(1000), @own bigint;
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
@@ -21,7 +21,9 @@ EXEC [$(schema)].[check_text] N'group_key', @group_key, 1;
 IF @weight IS NULL OR @weight < 1 OR @weight > 1000
     EXEC [$(schema)].[refuse] N'weight', @weight, N'1 to 1000';
 
+SET @members = CONCAT(N',"group_key":"', STRING_ESCAPE(@group_key, 'json'), N'","weight":', @weight);
 BEGIN TRANSACTION;
+EXEC [$(schema)].[note_action] @audit_id, 'set_group_weight', @queue, @own OUTPUT, @members;
 IF @weight = 1
     DELETE [$(schema)].[group_weights] WITH (ROWLOCK) WHERE queue_id = @queue_id AND group_key = @group_key;
 ELSE
@@ -40,7 +42,7 @@ IF NOT EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queue
                      WHERE queue_id = @queue_id);
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
-SET @members = CONCAT(N',"group_key":"', STRING_ESCAPE(@group_key, 'json'), N'","weight":', @weight);
-EXEC [$(schema)].[note_action] @audit_id, 'set_group_weight', @queue, @members;
+IF @own IS NOT NULL
+    EXEC [$(schema)].[end_audit] @own;
 COMMIT TRANSACTION;
 GO

@@ -29,7 +29,7 @@ SET NOCOUNT ON;
 -- adopt: refuse
 SET XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @delivery varchar(13), @created bit = 0, @same bit = 0,
+DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @delivery varchar(13), @created bit = 0, @own bigint,
     @members nvarchar(max);
 
 SELECT @queue_id = queue_id, @delivery = delivery FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name)))
@@ -58,6 +58,24 @@ IF @group_key IS NOT NULL AND @delivery = 'at_most_once'
         N'a queue with delivery at_most_once cannot have groups or batches, because its claims delete the jobs', 1;
 
 BEGIN TRANSACTION;
+-- A program may set its schedules each time it starts. UNION keeps one of two equal rows, also with NULLs,
+-- but takes binary values for equal that differ in zeros at the end.
+IF (SELECT COUNT(*)
+    FROM (SELECT cron, time_zone, make_up, jitter_ms, priority, max_attempts, time_limit_ms, kind, dedup_key,
+              correlation_id, headers, group_key, needs, start_within_ms, payload,
+              DATALENGTH(payload) AS length, payload_utf16
+          FROM [$(schema)].[schedules] WITH (ROWLOCK) WHERE queue_id = @queue_id AND name = @name
+          UNION
+          SELECT @cron, @time_zone, @make_up, @jitter_ms, ISNULL(@priority, 0), @max_attempts, @time_limit_ms,
+              @kind, @dedup_key, @correlation_id, @headers, @group_key, @needs, @start_within_ms,
+              ISNULL(@payload, CAST(@text AS varbinary(max))), DATALENGTH(ISNULL(@payload, CAST(@text AS varbinary(max)))),
+              CAST(CASE WHEN @text IS NULL THEN 0 ELSE 1 END AS bit)) AS s) > 1
+    OR NOT EXISTS (SELECT 1 FROM [$(schema)].[schedules] WITH (ROWLOCK) WHERE queue_id = @queue_id AND name = @name)
+BEGIN
+    SET @members = CONCAT(N',"schedule":"', STRING_ESCAPE(@name, 'json'), N'","cron":"', STRING_ESCAPE(@cron, 'json'),
+        N'","time_zone":"', STRING_ESCAPE(@time_zone, 'json'), N'"');
+    EXEC [$(schema)].[note_action] @audit_id, 'set_schedule', @queue, @own OUTPUT, @members;
+END;
 -- HOLDLOCK, so that sessions that set the same new schedule wait here instead of failing with a duplicate key.
 IF NOT EXISTS (SELECT 1 FROM [$(schema)].[schedules] WITH (ROWLOCK, UPDLOCK, HOLDLOCK)
     WHERE queue_id = @queue_id AND name = @name)
@@ -73,17 +91,6 @@ BEGIN
     SET @created = 1;
 END;
 ELSE
-BEGIN
-    -- A program may set its schedules each time it starts. UNION keeps one of two equal rows, also with NULLs.
-    IF (SELECT COUNT(*)
-        FROM (SELECT cron, time_zone, make_up, jitter_ms, priority, max_attempts, time_limit_ms, kind, dedup_key,
-                  correlation_id, headers, group_key, needs, start_within_ms, payload
-              FROM [$(schema)].[schedules] WITH (ROWLOCK) WHERE queue_id = @queue_id AND name = @name
-              UNION
-              SELECT @cron, @time_zone, @make_up, @jitter_ms, ISNULL(@priority, 0), @max_attempts, @time_limit_ms,
-                  @kind, @dedup_key, @correlation_id, @headers, @group_key, @needs, @start_within_ms,
-                  ISNULL(@payload, CAST(@text AS varbinary(max)))) AS s) = 1
-        SET @same = 1;
     UPDATE [$(schema)].[schedules] WITH (ROWLOCK)
     SET next_at = CASE WHEN cron = @cron AND time_zone = @time_zone THEN next_at ELSE @now END, look_at = @now,
         looked_at = CASE WHEN cron = @cron AND time_zone = @time_zone THEN looked_at ELSE @now END,
@@ -93,7 +100,6 @@ BEGIN
         needs = @needs, start_within_ms = @start_within_ms, payload_utf16 = CASE WHEN @text IS NULL THEN 0 ELSE 1 END,
         payload = ISNULL(@payload, CAST(@text AS varbinary(max))), revision = revision + 1
     WHERE queue_id = @queue_id AND name = @name;
-END;
 -- As in enqueue: the queue may have been deleted.
 IF NOT EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queues_pk (queue_id)))
     WHERE queue_id = @queue_id)
@@ -102,12 +108,8 @@ IF NOT EXISTS (SELECT 1 FROM [$(schema)].[queues] WITH (NOLOCK, FORCESEEK (queue
                      WHERE queue_id = @queue_id);
 IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
-IF @same = 0
-BEGIN
-    SET @members = CONCAT(N',"schedule":"', STRING_ESCAPE(@name, 'json'), N'","cron":"', STRING_ESCAPE(@cron, 'json'),
-        N'","time_zone":"', STRING_ESCAPE(@time_zone, 'json'), N'"');
-    EXEC [$(schema)].[note_action] @audit_id, 'set_schedule', @queue, @members;
-END;
+IF @own IS NOT NULL
+    EXEC [$(schema)].[end_audit] @own;
 COMMIT TRANSACTION;
 
 SELECT @created AS created;

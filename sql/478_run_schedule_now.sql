@@ -32,7 +32,7 @@ BEGIN
     EXEC [$(schema)].[raise] 58003, @message;
 END;
 
-EXEC [$(schema)].[note_action] @audit_id, 'run_schedule', @queue, @members, @goes_on = 1, @own = @own OUTPUT;
+EXEC [$(schema)].[note_action] @audit_id, 'run_schedule', @queue, @own OUTPUT, @members;
 EXEC [$(schema)].[enqueue] @queue = @queue, @payload = @payload, @text = @text, @priority = @priority,
     @max_attempts = @max_attempts, @dedup_key = @dedup_key, @correlation_id = @correlation_id, @kind = @kind,
     @time_limit_ms = @time_limit_ms, @headers = @headers, @group_key = @group_key, @needs = @needs,

@@ -11,7 +11,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[cancel_batch]
 AS
 SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @next bigint, @queue_id int, @queue nvarchar(128), @own bigint, @cancelled int,
+DECLARE @next bigint, @queue_id int, @queue nvarchar(128), @own bigint, @cancelled int = 0, @more int,
     @members nvarchar(40) = CONCAT(N',"batch":', @batch_id);
 DECLARE @batches TABLE (batch_id bigint NOT NULL PRIMARY KEY CLUSTERED, is_seen bit NOT NULL);
 DECLARE @jobs TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, queue_id int NOT NULL);
@@ -19,8 +19,11 @@ DECLARE @list [$(schema)].[id_list];
 
 IF @max IS NULL OR @max < 1 OR @max > 1000
     EXEC [$(schema)].[refuse] N'max', @max, N'1 to 1000';
+IF DATALENGTH(@why) > 2000
+    THROW 58003, N'why must have at most 1000 characters', 1;
+EXEC [$(schema)].[check_text] N'why', @why;
 
-EXEC [$(schema)].[note_action] @audit_id, 'cancel_batch', @members = @members, @why = @why, @goes_on = 1, @own = @own OUTPUT;
+EXEC [$(schema)].[note_action] @audit_id, 'cancel_batch', NULL, @own OUTPUT, @members, @why = @why;
 SET @audit_id = ISNULL(@audit_id, @own);
 
 INSERT @batches (batch_id, is_seen) VALUES (@batch_id, 0);
@@ -46,7 +49,6 @@ FROM @batches AS b
 INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_batch (batch_id))) ON j.batch_id = b.batch_id
 WHERE j.batch_id IS NOT NULL AND j.ended = 0 AND j.cancelling IS NULL
 OPTION (MAXDOP 1);
-SET @cancelled = @@ROWCOUNT;
 
 WHILE EXISTS (SELECT 1 FROM @jobs)
 BEGIN
@@ -54,7 +56,8 @@ BEGIN
     SET @queue = (SELECT name FROM [$(schema)].[queues] WHERE queue_id = @queue_id);
     DELETE @list;
     INSERT @list (job_id) SELECT job_id FROM @jobs WHERE queue_id = @queue_id;
-    EXEC [$(schema)].[cancel] @queue = @queue, @why = @why, @jobs = @list, @audit_id = @audit_id;
+    EXEC [$(schema)].[cancel] @queue = @queue, @why = @why, @jobs = @list, @audit_id = @audit_id, @cancelled = @more OUTPUT;
+    SET @cancelled = @cancelled + @more;
     DELETE @jobs WHERE queue_id = @queue_id;
 END;
 IF @own IS NOT NULL

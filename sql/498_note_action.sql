@@ -1,25 +1,26 @@
--- Called by each procedure that an operator acts with: records the action in the audit, unless the caller has recorded it.
--- The entry's person is then the login. In the action's transaction if it has only one, so that neither is without the
--- other; otherwise before the action (@goes_on = 1), and end_audit completes the entry.
+-- Called by each procedure that an operator acts with, before it locks or changes anything: records the action in the
+-- audit, unless the caller has recorded it. The entry's person is then the login. end_audit completes the entry (@own),
+-- in the same transaction as the action if the action has only one.
 CREATE OR ALTER PROCEDURE [$(schema)].[note_action]
     @audit_id bigint,                        -- the caller's entry (begin_audit), which may cover many calls; NULL: none
     @action   varchar(32),
     @queue    nvarchar(128)  = NULL,
+    @own      bigint         = NULL OUTPUT,  -- the entry that this call has added; NULL: none
     @members  nvarchar(max)  = NULL,         -- of the JSON object, each after a comma: N',"priority":5'
     @why      nvarchar(1000) = NULL,
-    @changed  int            = NULL,         -- how many jobs were changed
-    @jobs     [$(schema)].[id_list] READONLY,
-    @goes_on  bit            = 0,            -- 1: the action begins now
-    @own      bigint         = NULL OUTPUT   -- the entry that this call has added; NULL: none
+    @jobs     [$(schema)].[id_list] READONLY
 AS
 SET NOCOUNT, XACT_ABORT ON;
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @login nvarchar(128) = ISNULL(ORIGINAL_LOGIN(), USER_NAME()), @named int, @listed nvarchar(max),
     @what nvarchar(max);
 
 SET @own = NULL;
 IF @audit_id IS NOT NULL
 BEGIN
-    IF NOT EXISTS (SELECT 1 FROM [$(schema)].[audit] WITH (NOLOCK, FORCESEEK (audit_pk (audit_id)))
+    -- READPAST: an entry that another session has not committed could be rolled back.
+    IF NOT EXISTS (SELECT 1 FROM [$(schema)].[audit]
+                       WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (audit_pk (audit_id)))
                    WHERE audit_id = @audit_id AND login = @login AND ended_at IS NULL)
         EXEC [$(schema)].[refuse] N'audit_id', @audit_id, N'an entry that this login has begun and not ended';
     RETURN 0;
@@ -32,6 +33,4 @@ IF @why <> N''
 IF @members IS NOT NULL
     SET @what = CONCAT(N'{', SUBSTRING(@members, 2, 100000), N'}');
 EXEC [$(schema)].[begin_audit] @login, @action, @queue, @what, @own OUTPUT;
-IF @goes_on = 0
-    EXEC [$(schema)].[end_audit] @own, @changed;
 GO

@@ -287,6 +287,12 @@ async fn each_procedure_that_acts_notes_it() {
             Some(1),
         ),
         (
+            format!("{}, @state = 'done', @max = 5", one("purge")),
+            "purge",
+            Some(json!({ "state": "done", "older_than_s": 0, "max": 5 })),
+            Some(0),
+        ),
+        (
             format!("EXEC [$(schema)].[cancel_batch] @batch_id = {batch}"),
             "cancel_batch",
             Some(json!({ "batch": batch })),
@@ -316,6 +322,16 @@ async fn each_procedure_that_acts_notes_it() {
     let set = queue.admin().all_audits(None, 1_000).await.unwrap();
     let set = set.iter().find(|row| row.action == "set_queue").unwrap();
     assert_eq!(set.what, Some(json!({ "max_attempts": 3, "sink": "" })));
+
+    // What is refused says why.
+    let refused = session.refusal("EXEC [$(schema)].[delete_queue] @queue = N'work', @with_jobs = 1").await.1;
+    let entry = queue.admin().audits(None, 1).await.unwrap().remove(0);
+    assert_eq!((&entry.action[..], entry.outcome.as_deref()), ("delete_queue", Some(&refused[..])));
+    let nobody = session.refusal("EXEC [$(schema)].[worker_wish] @worker = N'nobody', @quiet = 1").await.1;
+    assert_eq!(queue.admin().all_audits(None, 1).await.unwrap()[0].outcome.as_deref(), Some(&nobody[..]));
+    let why = "x".repeat(1_001);
+    let long = format!("EXEC [$(schema)].[cancel_batch] @batch_id = {batch}, @why = N'{why}'");
+    assert_eq!(session.refusal(&long).await.0, 58003, "before anything is sealed");
 
     drop(worker);
     session.sql("DELETE [$(schema)].[workers]").await;
@@ -355,6 +371,15 @@ async fn nobody_acts_under_an_entry_that_is_not_theirs_or_has_ended() {
         assert!(matches!(&error, Error::Refused { message, .. } if message.contains(&expected)), "{error}");
         assert!(!admin.stats(None).await.unwrap().paused, "nothing was done");
     }
+    // One that another session may still take back.
+    let mut session = fixture.session().await;
+    let uncommitted = "BEGIN TRANSACTION; DECLARE @audit bigint;
+                       EXEC [$(schema)].[begin_audit] @who = N'maria', @action = 'pause', @audit_id = @audit OUTPUT; SELECT @audit";
+    let uncommitted = AuditId(session.number(uncommitted).await);
+    let error = admin.with_audit(uncommitted).pause().await.unwrap_err();
+    assert!(matches!(&error, Error::Refused { .. }), "{error}");
+    session.sql("ROLLBACK TRANSACTION").await;
+    drop(session);
     let open = admin.begin_audit(&NewAudit::new("maria", "pause")).await.unwrap();
     admin.with_audit(open).pause().await.unwrap();
     assert_eq!(admin.all_audits(None, 1).await.unwrap()[0].audit_id, open);
@@ -378,10 +403,30 @@ async fn a_program_that_sets_up_the_same_at_each_start_notes_it_once() {
     }
     admin.create(QueueOptions::default().max_running(None)).await.unwrap();
     admin.set_schedule(&Schedule::new("nightly", "30 3 * * *", NewJob::text("x").kind("report"))).await.unwrap();
-    let mut rows = admin.all_audits(None, 10).await.unwrap();
+    // Not the same, though SQL Server compares them as equal, or their bytes are.
+    for payload in [&b"x\0"[..], b"x", b"x\0"] {
+        let job = NewJob::bytes(payload).kind("report");
+        admin.set_schedule(&Schedule::new("nightly", "30 3 * * *", job)).await.unwrap();
+    }
+    fixture
+        .sql("EXEC [$(schema)].[set_schedule] N'work', N'nightly', '30 3 * * *', @text = N'x', @kind = N'report'")
+        .await;
+    let mut rows = admin.all_audits(None, 20).await.unwrap();
     rows.truncate(rows.len() - before);
     let actions: Vec<&str> = rows.iter().rev().map(|row| &row.action[..]).collect();
-    assert_eq!(actions, ["set_queue", "set_schedule", "set_queue", "set_schedule"]);
+    assert_eq!(
+        actions,
+        [
+            "set_queue",
+            "set_schedule",
+            "set_queue",
+            "set_schedule",
+            "set_schedule",
+            "set_schedule",
+            "set_schedule",
+            "set_schedule"
+        ]
+    );
     let purge = admin.change(&JobChange::Purge, JobState::Ready).await.unwrap();
     assert_eq!(purge.total(), 0);
     fixture.remove().await;

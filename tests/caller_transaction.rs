@@ -248,6 +248,19 @@ async fn a_bad_job_is_a_status_when_asked_for() {
         .await;
     assert_eq!((number_of(&good, 0), number_of(&good, 1), number_of(&good, 2)), (58003, 0, 1));
     assert_eq!((count_orders(&mut session).await, fixture.job_counts().await.ready), (1, 2));
+    // In a trigger, XACT_ABORT is ON by default ("SET XACT_ABORT", MicrosoftDocs/sql-docs,
+    // docs/t-sql/statements/set-xact-abort-transact-sql.md).
+    session
+        .sql(
+            "CREATE TRIGGER [$(schema)].[enqueue_order] ON [$(schema)].[orders] AFTER INSERT AS
+             SET NOCOUNT ON;
+             DECLARE @headers nvarchar(20) = (SELECT CASE WHEN MAX(id) > 100 THEN N'bad' END FROM inserted);
+             EXEC [$(schema)].[enqueue] N'work', @text = N'x', @headers = @headers, @on_bad = 'status', @force = 1",
+        )
+        .await;
+    session.sql("INSERT [$(schema)].[orders] VALUES (101)").await;
+    session.sql("BEGIN TRANSACTION; INSERT [$(schema)].[orders] VALUES (102), (9); INSERT [$(schema)].[orders] VALUES (10); COMMIT TRANSACTION").await;
+    assert_eq!((count_orders(&mut session).await, fixture.job_counts().await.ready), (5, 3));
     let error = session.refusal("EXEC [$(schema)].[enqueue] N'work', @text = N'x', @on_bad = 'ignore'").await;
     assert_eq!(error, (58003, "on_bad is 'ignore'; it must be error or status".to_owned()));
     // What only the writing finds is an error.
