@@ -163,10 +163,15 @@ for (const part of document.querySelectorAll("[data-live]")) {
   look();
 }
 
-// A part that is loaded anew with its page, as long as the page is looked at, and nothing in it is listened to.
+// A part that is loaded anew with its page, as long as the page is looked at. If something in it is listened to, the
+// rest is loaded anew more seldom.
+const SELDOM = 5;
+
 for (const part of document.querySelectorAll("[data-refresh]")) {
+  let times = 0;
   const again = async () => {
-    if (!document.hidden && ![...listening].some((live) => part.contains(live))) {
+    times = [...listening].some((live) => part.contains(live)) ? times + 1 : 0;
+    if (!document.hidden && times % SELDOM === 0) {
       try {
         const answer = await fetch(location.href, { headers: { accept: "text/html" } });
         if (answer.ok) {

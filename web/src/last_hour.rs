@@ -10,7 +10,7 @@ use crate::chart::{self, Span, Step, Sum};
 /// Queues whose kinds are read, a call each: those with the most attempts.
 const QUEUES: usize = 20;
 
-/// After this time, no further queue's kinds are read: the depth of all queues waits for them.
+/// After this time, no further kinds are read, because the next depths wait for them.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Kinds kept.
@@ -49,7 +49,7 @@ impl LastHour {
                 break;
             }
             read += 1;
-            // One that has been deleted meanwhile, or an error: there are others.
+            // The queue may just have been deleted. An error must not hide the other queues' kinds.
             let Ok(queue) = queue.named(name) else { continue };
             let rows = queue.admin().kinds(Span::Hour.length()).await.unwrap_or_default();
             let named = rows.into_iter().filter(|row| !row.is_other);
@@ -67,11 +67,11 @@ fn steps(rows: &[HistoryRow]) -> (Vec<Step>, Vec<&str>) {
     let Some(last) = rows.iter().map(|row| row.at).max() else { return Default::default() };
     let (length, minute) = (Span::Hour.length(), Span::Hour.step());
     let mut all: Vec<Step> = Vec::new();
-    // Jobs that came in: fewer than none, for a moment, where a depth and a report are of different times.
+    // Jobs that came in. Negative where a depth and the reports of workers are from different times.
     let mut grown = Vec::new();
     let mut busy: Vec<(u64, &str)> = Vec::new();
     for rows in rows.chunk_by(|a, b| a.queue == b.queue) {
-        // One minute more, with which the first one is compared.
+        // One more minute, to compare the first one with.
         let steps = chart::parts(rows, last, length + minute, minute);
         let mut before: Option<(usize, &Sum)> = None;
         let mut attempts = 0;
@@ -80,7 +80,7 @@ fn steps(rows: &[HistoryRow]) -> (Vec<Step>, Vec<&str>) {
             grown = vec![0_i64; all.len()];
         }
         for (index, step) in steps.iter().enumerate() {
-            // Where no worker has reported, the depth is taken to be as before.
+            // Without a report, the depth is assumed to be unchanged.
             let known = step.sum.as_ref().or(before.map(|(_, sum)| sum));
             let (Some(sum), Some(known)) = (&mut all[index].sum, known) else { continue };
             sum.depth += known.depth;
@@ -101,7 +101,7 @@ fn steps(rows: &[HistoryRow]) -> (Vec<Step>, Vec<&str>) {
         }
     }
     for (step, grown) in all.iter_mut().zip(grown) {
-        // No queue's worker has reported.
+        // A gap: no queue's workers have reported.
         step.sum = step.sum.take().filter(|sum| !sum.length.is_zero());
         if let Some(sum) = &mut step.sum {
             sum.enqueued = grown.max(0).unsigned_abs();

@@ -29,7 +29,7 @@
 //! | `app`, `routes` | shared state; the routes |
 //! | `security` | sessions, login, forged requests, headers |
 //! | `readings`, `events` | the depth of all queues once a second, and how it gets to the browsers |
-//! | `running_jobs` | what running jobs report, once a second for all browsers that show them |
+//! | `running_jobs` | what running jobs report, once per second for all browsers that show them |
 //! | `connections` | shares of the connections to SQL Server |
 //! | `counts` | job counts at a bounded cost |
 //! | `pages` | a file for each page |

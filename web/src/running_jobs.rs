@@ -1,4 +1,4 @@
-//! What running jobs report, once a second for each attempt, shared by all browsers that show it.
+//! What running jobs report: read once per second for each attempt, for all browsers that show it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -38,12 +38,12 @@ struct Reader {
     app: App,
     queue: Queue,
     attempt: Attempt,
-    /// What was sent last, apart from ages: the script keeps these true.
+    /// What the browsers have. They are sent nothing if only ages change: the script counts these on.
     sent: Option<Live>,
     html: watch::Sender<Option<Arc<str>>>,
 }
 
-/// The HTML of this attempt, from the last one on. It ends with the attempt, or when SQL Server cannot be read.
+/// Receives the HTML of an attempt, the latest first. Ends with the attempt, or when SQL Server cannot be read.
 pub fn listen(app: &App, queue: Queue, job: JobId, fence: Fence) -> watch::Receiver<Option<Arc<str>>> {
     let attempt = Attempt { queue: queue.name().to_owned(), job, fence };
     let mut read = app.running_jobs.read.lock();
@@ -64,7 +64,7 @@ impl Reader {
                 tracing::debug!(?failure, job = %self.attempt.job, "a running job could not be read");
                 false
             });
-            // Also at the end, so that browsers that ask again and again cause one reading a second.
+            // Also at the end: browsers that keep asking cause one reading per second, too.
             tokio::time::sleep(INTERVAL).await;
             let mut read = self.app.running_jobs.read.lock();
             if !goes_on || self.html.receiver_count() == 1 {

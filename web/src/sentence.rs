@@ -71,7 +71,7 @@ pub struct Sentence {
     at: Time,
     /// How it failed, or was stopped.
     outcome: Option<String>,
-    /// What is to be said of its end without one.
+    /// A remark about its end if there is no outcome.
     end: &'static str,
 }
 
@@ -126,7 +126,7 @@ impl Sentence {
         let end = match row.ended_at {
             Some(_) if changed_nothing => "; nothing was changed",
             Some(_) => "",
-            None => "; it goes on, or was interrupted",
+            None => "; in progress, or interrupted",
         };
         let (who, at, outcome) = (row.who.clone(), Time(row.began_at), row.outcome.clone());
         Sentence { who, parts: draft.parts, at, outcome, end }

@@ -101,8 +101,7 @@ async fn each_entry_is_a_sentence() {
         expected.insert(0, sentence.to_owned());
     }
     queue.admin().begin_audit(&of(JobChange::Requeue).jobs(two)).await.unwrap();
-    expected
-        .insert(0, "maria began to requeue 2 jobs of work (jobs 42, 43); it goes on, or was interrupted".to_owned());
+    expected.insert(0, "maria began to requeue 2 jobs of work (jobs 42, 43); in progress, or interrupted".to_owned());
     let page = fixture.open().page("audit").await;
     assert_eq!(sentences(&page, ".entry > span"), expected);
     assert_eq!(page.count(".entry .bad"), 3);

@@ -117,10 +117,14 @@ async fn the_log_of_a_running_job_goes_on_at_its_end_until_the_attempt_ends() {
         browser.open(&format!("job?queue=work&id={id}")).await;
         browser.sees("pre.log", "line 400\n").await;
         mark(browser).await;
-        // It is not read by loading the page anew, too.
-        browser.run("window.fetch = () => { window.hasFetched = true; return Promise.reject(new TypeError()); }").await;
+        // The page is loaded anew every ten seconds, and not every two.
+        let count = "window.loaded = 0; window.since = Date.now(); const load = window.fetch; \
+                     window.fetch = (...given) => { window.loaded += 1; return load(...given); }";
+        browser.run(count).await;
         browser.sees("pre.log", "line 1000\n").await;
-        assert!(is_marked(browser).await && browser.run("return window.hasFetched !== true").await == true);
+        assert!(is_marked(browser).await);
+        assert_eq!(browser.run("return window.loaded <= (Date.now() - window.since) / 10000 + 1").await, true);
+        browser.sees_no(".reported").await;
         // The end is what is seen.
         let log = "const log = document.querySelector('pre.log');";
         let at_its_end = format!("{log} return log.scrollHeight > log.clientHeight && Math.abs(log.scrollTop) < 2");

@@ -310,7 +310,7 @@ async fn a_file_beside_another_payload_or_too_large_is_refused() {
         assert_eq!(again.values("#kind", "value"), ["price"], "the rest is kept");
     }
     let again = browser.send_file("enqueue", &and("kept", "zz"), None).await;
-    assert_eq!(again.texts("#file-wrong"), ["it is not a file as this form sends it"]);
+    assert_eq!(again.texts("#file-wrong"), ["the form did not send this as a file"]);
     let huge = browser.send_file("enqueue", &fields, Some(&vec![0; 700_000])).await;
     assert_eq!(huge.status, StatusCode::BAD_REQUEST);
     assert!(huge.text().contains("it must be at most 640 KiB"), "{}", huge.text());

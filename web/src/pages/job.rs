@@ -156,7 +156,11 @@ struct Used {
 
 impl Live {
     pub fn new(progress: Option<&JobProgress>, log: Option<JobLog>, is_over: bool) -> Live {
-        Live { progress: progress.map(ProgressView::new), log: log.map(LogView::new), is_over }
+        // A log alone has a row of progress, too.
+        let says = |progress: &&JobProgress| {
+            progress.fraction.is_some() || progress.text.is_some() || progress.checkpoint_bytes > 0
+        };
+        Live { progress: progress.filter(says).map(ProgressView::new), log: log.map(LogView::new), is_over }
     }
 
     /// Whether `newer` says the same, apart from how long ago it was.

@@ -47,6 +47,7 @@ struct Live<'a> {
 struct Longest<'a> {
     claimed_at: Time,
     worker: &'a str,
+    queue: &'a str,
     held_link: String,
 }
 
@@ -102,7 +103,12 @@ fn held_link(worker: &WorkerRow) -> String {
 impl<'a> Longest<'a> {
     fn new(worker: &'a WorkerRow) -> Option<Longest<'a>> {
         let claimed_at = worker.oldest_claimed_at.filter(|_| worker.is_live())?;
-        Some(Longest { claimed_at: Time(claimed_at), worker: &worker.name, held_link: held_link(worker) })
+        Some(Longest {
+            claimed_at: Time(claimed_at),
+            worker: &worker.name,
+            queue: &worker.queue,
+            held_link: held_link(worker),
+        })
     }
 }
 

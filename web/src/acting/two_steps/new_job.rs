@@ -186,7 +186,7 @@ fn typed_payload(typed: &mut Typed) -> Vec<u8> {
     let text = job_fields::payload(typed);
     let Some(file) = kept(typed) else {
         if !typed.is_empty("kept") {
-            typed.say("file", "it is not a file as this form sends it");
+            typed.say("file", "the form did not send this as a file");
         }
         return text.into_bytes();
     };
