@@ -20,6 +20,7 @@ impl Admin<'_> {
     ///
     /// With an entry that has ended, or that another login has begun, calls that change something fail with
     /// [`Error::Refused`].
+    #[must_use = "only the calls of the returned handle belong to the entry"]
     pub fn with_audit(self, audit: AuditId) -> Self {
         Admin { audit: Some(audit), ..self }
     }

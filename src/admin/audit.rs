@@ -32,7 +32,8 @@ impl Admin<'_> {
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the action may or may not be recorded.
+    /// If the future is dropped, the action may or may not be recorded. If the action's future is dropped, the entry stays
+    /// without an end, and calls may still belong to it.
     pub async fn begin_audit(self, audit: &NewAudit) -> Result<AuditId, Error> {
         let queue = (!audit.of_no_queue).then_some(self.queue.name());
         self.session().await?.begin_audit(queue, audit).await
