@@ -1,5 +1,5 @@
--- Operators' actions, as reported by their programs. A row is written before the action and completed after it. An
--- action without an end is in progress or was interrupted. Rows are kept for at least 400 days (begin_audit).
+-- Operators' actions. A row is added before the action and completed after it. Without an end, the action is in
+-- progress, has failed or was interrupted. Rows are kept for at least 400 days (begin_audit).
 IF OBJECT_ID(N'[$(schema)].[audit]', N'U') IS NULL
     CREATE TABLE [$(schema)].[audit]
     (

@@ -3,7 +3,7 @@
 CREATE OR ALTER PROCEDURE [$(schema)].[unknown_queue]
     @queue nvarchar(129)
 AS
-SET NOCOUNT ON;  -- XACT_ABORT is the caller's: see enqueue, @on_bad
+SET NOCOUNT ON;  -- keeps the caller's XACT_ABORT, for @on_bad of enqueue
 DECLARE @message nvarchar(2048) =
     CONCAT(N'there is no queue ''', @queue, N'''; create it with [$(schema)].[create_queue]');
 EXEC [$(schema)].[raise] 58001, @message;

@@ -4,7 +4,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[refuse]
     @value   nvarchar(1000),
     @allowed nvarchar(400)
 AS
-SET NOCOUNT ON;  -- XACT_ABORT is the caller's: see enqueue, @on_bad
+SET NOCOUNT ON;  -- keeps the caller's XACT_ABORT, for @on_bad of enqueue
 -- TRY_CAST would convert an empty text to 0.
 DECLARE @shown nvarchar(1002) = CASE WHEN @value IS NULL THEN N'NULL'
     WHEN TRY_CAST(NULLIF(@value, N'') AS bigint) IS NULL THEN CONCAT(N'''', @value, N'''') ELSE @value END;

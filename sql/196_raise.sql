@@ -5,7 +5,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[raise]
     @message nvarchar(2048),
     @dooms   bit = 1  -- 0: a caller's transaction stays usable
 AS
-SET NOCOUNT ON;  -- XACT_ABORT is the caller's: see enqueue, @on_bad
+SET NOCOUNT ON;  -- keeps the caller's XACT_ABORT, for @on_bad of enqueue
 DECLARE @percents int =
     (DATALENGTH(@message) - DATALENGTH(REPLACE(@message COLLATE Latin1_General_100_BIN2, N'%', N''))) / 2;
 

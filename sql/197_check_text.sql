@@ -4,7 +4,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[check_text]
     @text   nvarchar(max),
     @is_key bit = 0
 AS
-SET NOCOUNT ON;  -- XACT_ABORT is the caller's: see enqueue, @on_bad
+SET NOCOUNT ON;  -- keeps the caller's XACT_ABORT, for @on_bad of enqueue
 DECLARE @whole nvarchar(max) = @text, @message nvarchar(2048);
 
 -- The pattern finds a character that is not between U+0020 and U+FFFF.

@@ -5,7 +5,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[check_needs]
     @needs   nvarchar(1001) = NULL,
     @details [$(schema)].[detail_list] READONLY
 AS
-SET NOCOUNT ON;  -- XACT_ABORT is the caller's: see enqueue, @on_bad
+SET NOCOUNT ON;  -- keeps the caller's XACT_ABORT, for @on_bad of enqueue
 DECLARE @found bit = 0, @name nvarchar(64), @value nvarchar(1000), @type tinyint, @what nvarchar(100),
     @allowed nvarchar(400), @message nvarchar(2048);
 DECLARE @all TABLE

@@ -169,7 +169,7 @@ BEGIN
     END;
 END;
 
--- Programs may call this each time they start.
+-- Programs may call this at each start, so an unchanged queue adds no entry.
 IF @same = 0
 BEGIN
     SET @action = CASE WHEN @queue_id IS NULL THEN 'create_queue' ELSE 'set_queue' END;

@@ -8,7 +8,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[check_job]
     @group_key     nvarchar(129),
     @needs         nvarchar(1001)
 AS
-SET NOCOUNT ON;  -- XACT_ABORT is the caller's: see enqueue, @on_bad
+SET NOCOUNT ON;  -- keeps the caller's XACT_ABORT, for @on_bad of enqueue
 IF @max_attempts < 1
     EXEC [$(schema)].[refuse] N'max_attempts', @max_attempts, N'1 or more';
 -- DATALENGTH counts two bytes per character. Trailing spaces are rejected, because comparisons ignore them.

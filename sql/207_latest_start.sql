@@ -5,7 +5,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[latest_start]
     @start_within_ms bigint,        -- counted from @due
     @due             datetime2(3)
 AS
-SET NOCOUNT ON;  -- XACT_ABORT is the caller's: see enqueue, @on_bad
+SET NOCOUNT ON;  -- keeps the caller's XACT_ABORT, for @on_bad of enqueue
 IF @start_by IS NOT NULL AND @start_within_ms IS NOT NULL
     THROW 58003, N'start_by and start_within_ms cannot be combined', 1;
 IF @start_within_ms < 1 OR @start_within_ms > 315360000000

@@ -16,8 +16,8 @@
 --
 -- Any other error rolls the caller's transaction back. With @on_bad = 'status', an unknown or full queue and an invalid
 -- parameter are no errors, whatever the caller's XACT_ABORT: the call returns the error's number instead of 0, @refused
--- has its text, and the transaction goes on without the job. What only shows when the job is written stays an error: a
--- batch that is sealed or missing, an id in @after that is no job's.
+-- has its text, and the transaction goes on without the job. Errors that are found only when the job is written are still
+-- raised: a sealed or missing batch, an id in @after that belongs to no job.
 --
 -- A job that waits for others (@after; see edges) starts right after the last of them is finished or, if that is part of
 -- a caller's transaction, within about a second after its commit. The enqueue waits for an uncommitted finish of one.
@@ -293,6 +293,6 @@ BEGIN
         RETURN 0;
     END CATCH;
 END;
--- Without it, the status would be that of a caught error (a key that another session has inserted).
+-- Without this RETURN, the status would be that of a caught error (a key that another session has inserted).
 RETURN 0;
 GO

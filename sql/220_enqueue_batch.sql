@@ -22,7 +22,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[enqueue_batch]
     @in_part bit = 0,        -- 1: the first jobs only, if there is no room for all; needs @report, and no @part
     @force   bit = 0,        -- 1: also if the queue is full
     @edges   [$(schema)].[edge_list] READONLY,  -- what the jobs wait for
-    @on_bad  varchar(10) = 'error',  -- or status: as for enqueue, for all of the jobs; without a result then
+    @on_bad  varchar(10) = 'error',  -- or status, as for enqueue: refuses all jobs and returns no result set (see @in_part)
     @refused nvarchar(2048) = NULL OUTPUT
 AS
 SET NOCOUNT ON;

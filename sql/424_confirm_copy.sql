@@ -18,7 +18,7 @@ IF @server IS NOT NULL AND @database_name IS NULL OR @server IS NULL AND @databa
 IF DATALENGTH(@server) > 256 OR DATALENGTH(@database_name) > 256
     THROW 58003, N'server and database_name must have at most 128 characters', 1;
 SET @members = N',"server":"' + STRING_ESCAPE(@server, 'json') + N'","database":"'
-    + STRING_ESCAPE(@database_name, 'json') + N'"';  -- NULL for this database
+    + STRING_ESCAPE(@database_name, 'json') + N'"';  -- NULL (no details) if this database itself is confirmed
 EXEC [$(schema)].[note_action] @audit_id, 'confirm_copy', NULL, @own OUTPUT, @members;
 IF @server IS NOT NULL
 BEGIN

@@ -14,7 +14,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[cancel]
     @why       nvarchar(1001) = NULL,  -- up to 1,000 characters; a longer text is rejected, not cut
     @jobs      [$(schema)].[id_list] READONLY,
     @audit_id  bigint = NULL,  -- the caller's entry in the audit (begin_audit); NULL: this call adds one
-    @cancelled int = NULL OUTPUT  -- how many jobs, also in the queues that they were moved to
+    @cancelled int = NULL OUTPUT  -- cancelled jobs and those whose workers were asked, also in other queues that they were moved to
 AS
 SET NOCOUNT, XACT_ABORT, CONCAT_NULL_YIELDS_NULL ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;

@@ -58,8 +58,8 @@ IF @group_key IS NOT NULL AND @delivery = 'at_most_once'
         N'a queue with delivery at_most_once cannot have groups or batches, because its claims delete the jobs', 1;
 
 BEGIN TRANSACTION;
--- A program may set its schedules each time it starts. UNION keeps one of two equal rows, also with NULLs,
--- but takes binary values for equal that differ in zeros at the end.
+-- Programs may set their schedules at each start, so an unchanged schedule adds no entry. UNION treats NULLs as equal,
+-- and also binary values that differ only in trailing zeros, hence DATALENGTH.
 IF (SELECT COUNT(*)
     FROM (SELECT cron, time_zone, make_up, jitter_ms, priority, max_attempts, time_limit_ms, kind, dedup_key,
               correlation_id, headers, group_key, needs, start_within_ms, payload,

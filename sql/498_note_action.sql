@@ -1,12 +1,12 @@
--- Called by each procedure that an operator acts with, before it locks or changes anything: records the action in the
--- audit, unless the caller has recorded it. The entry's person is then the login. end_audit completes the entry (@own),
--- in the same transaction as the action if the action has only one.
+-- Called by each operator procedure before its first change: adds an entry to the audit, unless the caller has one. The
+-- entry's who is then the login. end_audit completes the entry (@own). Procedures with a single explicit transaction do
+-- all of this in it.
 CREATE OR ALTER PROCEDURE [$(schema)].[note_action]
     @audit_id bigint,                        -- the caller's entry (begin_audit), which may cover many calls; NULL: none
     @action   varchar(32),
     @queue    nvarchar(128)  = NULL,
     @own      bigint         = NULL OUTPUT,  -- the entry that this call has added; NULL: none
-    @members  nvarchar(max)  = NULL,         -- of the JSON object, each after a comma: N',"priority":5'
+    @members  nvarchar(max)  = NULL,         -- of the entry's JSON object, each with a leading comma: N',"priority":5'
     @why      nvarchar(1000) = NULL,
     @jobs     [$(schema)].[id_list] READONLY
 AS
@@ -18,7 +18,7 @@ DECLARE @login nvarchar(128) = ISNULL(ORIGINAL_LOGIN(), USER_NAME()), @named int
 SET @own = NULL;
 IF @audit_id IS NOT NULL
 BEGIN
-    -- READPAST: an entry that another session has not committed could be rolled back.
+    -- READPAST skips other sessions' uncommitted entries, because they could be rolled back.
     IF NOT EXISTS (SELECT 1 FROM [$(schema)].[audit]
                        WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (audit_pk (audit_id)))
                    WHERE audit_id = @audit_id AND login = @login AND ended_at IS NULL)

@@ -1,6 +1,6 @@
 -- Lists operators' actions, the newest first: actions on one queue (by its name, even if it is deleted) or, with NULL,
 -- all actions, including those on no queue. For the next page, pass the last id as @before. Costs a seek. Reads by
--- NOLOCK. Result: audit_id, began_at, ended_at (NULL: in progress or interrupted), who, login, action, queue, what
+-- NOLOCK. Result: audit_id, began_at, ended_at (NULL: in progress, failed or interrupted), who, login, action, queue, what
 -- (JSON), jobs, outcome. Later versions add columns at the end.
 CREATE OR ALTER PROCEDURE [$(schema)].[list_audit]
     @queue  nvarchar(129) = NULL,

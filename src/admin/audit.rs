@@ -6,10 +6,10 @@ use crate::id::AuditId;
 use crate::procedures::operator::{AuditRow, NewAudit};
 
 impl Admin<'_> {
-    /// Records who is about to do what to this queue, for [`audits`](crate::admin::Admin::audits), instead of the entries
-    /// that calls add by themselves, which only name the login ([`with_audit`](crate::admin::Admin::with_audit)). This is
-    /// meant for operator programs with several users, and for programs that act often. The queue need not exist.
-    /// Entries are kept for at least 400 days, even if the queue is deleted.
+    /// Records who is about to do what to this queue, for [`audits`](crate::admin::Admin::audits). Pass the entry to
+    /// [`with_audit`](crate::admin::Admin::with_audit); otherwise each call adds its own entry, which names only the
+    /// login. Use it in operator programs with several users or with many calls. The queue need not exist. Entries are
+    /// kept for at least 400 days, even if the queue is deleted.
     ///
     /// ```no_run
     /// # async fn example(queue: readpast::Queue, job_id: readpast::JobId) -> Result<(), readpast::Error> {

@@ -29,7 +29,7 @@ pub(crate) struct Session {
     is_broken: bool,
     /// The deadline and the limit of calls made through [`Session::within`].
     deadline: Option<(tokio::time::Instant, Duration)>,
-    /// The audit entry of what its borrower does ([`Session::action`]).
+    /// The audit entry of the borrower's actions ([`Session::action`]).
     audit: Option<AuditId>,
 }
 
@@ -133,7 +133,7 @@ impl Session {
         Command::new(procedure(self.schema(), name))
     }
 
-    /// A call of a procedure that an operator acts with. It adds an audit entry of its own, unless its caller has one.
+    /// Calls an operator's procedure. Without an entry from its caller, the procedure adds its own.
     pub(crate) fn action<'a>(&self, name: &str) -> Command<'a> {
         let mut command = self.command(name);
         if let Some(audit) = self.audit {
@@ -142,7 +142,8 @@ impl Session {
         command
     }
 
-    /// Sets the audit entry of the following actions. Whoever acts sets it, because sessions are lent.
+    /// Sets the audit entry of the following actions. Each borrower that acts sets it, because the previous borrower's
+    /// entry may still be here.
     pub(crate) fn acts_for(&mut self, audit: Option<AuditId>) {
         self.audit = audit;
     }

@@ -75,8 +75,8 @@ pub struct Sum {
     pub done: u64,
     pub failed: u64,
     pub died: u64,
-    /// Jobs that came in, as far as it is known.
-    pub enqueued: u64,
+    /// Jobs that came in, where it is known.
+    pub enqueued: Option<u64>,
     /// Unfinished jobs.
     pub depth: u64,
     pub dead: u64,

@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use readpast::BatchId;
-use readpast::admin::{JobCursor, JobFilter, JobState, WorkerId};
+use readpast::admin::{JobCursor, JobFilter, JobState, WorkerId, WorkerRow};
 use readpast::crates::serde_json;
 use readpast::crates::uuid::Uuid;
 
@@ -46,6 +46,11 @@ pub const STATES: [(JobState, &str); 8] = [
 impl JobSearch {
     pub fn of(queue: &str, state: JobState) -> JobSearch {
         JobSearch { state: Some(state), ..JobSearch::all(queue) }
+    }
+
+    /// The jobs that a worker holds.
+    pub fn held_by(worker: &WorkerRow) -> JobSearch {
+        JobSearch { worker: Some(worker.worker_id), ..JobSearch::of(&worker.queue, JobState::Claimed) }
     }
 
     pub fn all(queue: &str) -> JobSearch {

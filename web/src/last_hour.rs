@@ -4,13 +4,14 @@ use std::time::{Duration, Instant};
 
 use readpast::Queue;
 use readpast::admin::{HistoryRow, KindRow};
+use tokio::time::timeout;
 
 use crate::chart::{self, Span, Step, Sum};
 
 /// Queues whose kinds are read, a call each: those with the most attempts.
 const QUEUES: usize = 20;
 
-/// After this time, no further kinds are read, because the next depths wait for them.
+/// Time limit for all kinds, because the next depths wait for them.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Kinds kept.
@@ -45,13 +46,12 @@ impl LastHour {
         let begun = Instant::now();
         let (mut kinds, mut read) = (Vec::new(), 0);
         for name in busy.iter().take(QUEUES) {
-            if begun.elapsed() > PATIENCE {
-                break;
-            }
-            read += 1;
             // The queue may just have been deleted. An error must not hide the other queues' kinds.
             let Ok(queue) = queue.named(name) else { continue };
-            let rows = queue.admin().kinds(Span::Hour.length()).await.unwrap_or_default();
+            let left = PATIENCE.saturating_sub(begun.elapsed());
+            let Ok(rows) = timeout(left, queue.admin().kinds(Span::Hour.length())).await else { break };
+            read += 1;
+            let rows = rows.unwrap_or_default();
             let named = rows.into_iter().filter(|row| !row.is_other);
             kinds.extend(named.map(|row| BusyKind { queue: (*name).to_owned(), row }));
         }
@@ -67,8 +67,9 @@ fn steps(rows: &[HistoryRow]) -> (Vec<Step>, Vec<&str>) {
     let Some(last) = rows.iter().map(|row| row.at).max() else { return Default::default() };
     let (length, minute) = (Span::Hour.length(), Span::Hour.step());
     let mut all: Vec<Step> = Vec::new();
-    // Jobs that came in. Negative where a depth and the reports of workers are from different times.
-    let mut grown = Vec::new();
+    // Jobs that came in, where a queue's depth a minute before is known. Negative where a depth and the reports of workers
+    // are from different times.
+    let mut grown: Vec<Option<i64>> = Vec::new();
     let mut busy: Vec<(u64, &str)> = Vec::new();
     for rows in rows.chunk_by(|a, b| a.queue == b.queue) {
         // One more minute, to compare the first one with.
@@ -77,7 +78,7 @@ fn steps(rows: &[HistoryRow]) -> (Vec<Step>, Vec<&str>) {
         let mut attempts = 0;
         if all.is_empty() {
             all = steps.iter().map(|step| Step { at: step.at, sum: Some(Sum::default()) }).collect();
-            grown = vec![0_i64; all.len()];
+            grown = vec![None; all.len()];
         }
         for (index, step) in steps.iter().enumerate() {
             // Without a report, the depth is assumed to be unchanged.
@@ -92,7 +93,8 @@ fn steps(rows: &[HistoryRow]) -> (Vec<Step>, Vec<&str>) {
             sum.died += reported.died;
             attempts += reported.done + reported.failed;
             if let Some((_, before)) = before.filter(|(place, _)| place + 1 == index) {
-                grown[index] += (reported.depth + reported.done + reported.died) as i64 - before.depth as i64;
+                let came = (reported.depth + reported.done + reported.died) as i64 - before.depth as i64;
+                *grown[index].get_or_insert(0) += came;
             }
             before = Some((index, reported));
         }
@@ -104,7 +106,7 @@ fn steps(rows: &[HistoryRow]) -> (Vec<Step>, Vec<&str>) {
         // A gap: no queue's workers have reported.
         step.sum = step.sum.take().filter(|sum| !sum.length.is_zero());
         if let Some(sum) = &mut step.sum {
-            sum.enqueued = grown.max(0).unsigned_abs();
+            sum.enqueued = grown.map(|grown| grown.max(0).unsigned_abs());
         }
     }
     all.remove(0);

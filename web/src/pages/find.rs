@@ -34,14 +34,16 @@ pub async fn find(State(app): State<App>, _: Visitor, uri: Uri) -> Result<Respon
         return Ok(see_other(&search(queue).link("jobs", &[])));
     }
     let reading = app.all_queues().await?;
-    let queues = || reading.queues.iter().map(|line| &line.activity.stats);
-    for stats in queues() {
-        let search = search(&stats.queue);
-        let page = app.queue(&stats.queue).await?.admin().list_ids(&search.filter(), None, 1).await?;
+    for line in &reading.queues {
+        let name = &line.activity.stats.queue;
+        let search = search(name);
+        let page = app.queue(name).await?.admin().list_ids(&search.filter(), None, 1).await?;
         if !page.jobs.is_empty() {
             return Ok(see_other(&search.link("jobs", &[])));
         }
     }
-    let first = queues().next().ok_or_else(|| Failure::NotFound("There are no queues yet.".to_owned()))?;
-    Ok(see_other(&search(&first.queue).link("jobs", &[])))
+    Err(Failure::NotFound(match Uuid::parse_str(text) {
+        Ok(id) => format!("No job has the correlation id {id}."),
+        Err(_) => "No dead job has an error with this text.".to_owned(),
+    }))
 }

@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use readpast::JobId;
 use readpast::admin::{
-    AuditRow, Edge, FailedAttempt, JobEdges, JobLog, JobProgress, JobRow, JobState, Keep, QueueStats,
+    AuditRow, Edge, FailedAttempt, JobEdges, JobLog, JobProgress, JobRow, JobState, Keep, QueueStats, WorkerRow,
 };
 use readpast::crates::serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
@@ -280,13 +280,14 @@ impl EdgeView {
     }
 }
 
-/// What happens to the job next. `stats` is of its queue, if known.
-fn next(job: &JobRow, edges: &JobEdges, stats: Option<&QueueStats>) -> String {
+/// What happens to the job next. `stats` is of its queue, `holder` the worker that has claimed it, if known.
+fn next(job: &JobRow, edges: &JobEdges, stats: Option<&QueueStats>, holder: Option<&WorkerRow>) -> String {
     let waits_for = |state| edges.parents.iter().any(|edge| edge.waits && edge.state == Some(state));
     let text = match job.state {
         JobState::Ready if job.alone => {
             "A worker that holds nothing else claims it, because workers were lost while they held it."
         }
+        JobState::Ready if stats.is_some_and(|stats| stats.workers == 0) => "No worker of the queue runs.",
         JobState::Ready => "A worker claims it after the jobs before it.",
         JobState::Scheduled => "It becomes ready when it is due.",
         JobState::Waiting if waits_for(JobState::Dead) => "It waits until a dead job is requeued and done.",
@@ -297,6 +298,9 @@ fn next(job: &JobRow, edges: &JobEdges, stats: Option<&QueueStats>) -> String {
             "A worker claims it when its group has its share."
         }
         JobState::Waiting => "It becomes ready when its turn in its group comes.",
+        JobState::Claimed if holder.is_some_and(|worker| !worker.is_live()) => {
+            "The lease of its worker has expired. It becomes ready again when another worker of the queue notices."
+        }
         JobState::Claimed => {
             "A worker is running it, or has it in its buffer. If the worker is lost, it becomes ready again."
         }
@@ -420,9 +424,10 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
     };
     let reading = app.readings.now().await;
     let stats = reading.queue(queue.name()).map(|line| &line.activity.stats);
+    let holder = reading.workers.iter().find(|worker| Some(worker.worker_id) == job.worker_id);
     // A worker that ended long ago is known by its id only.
     let worker = job.worker_id.map(|id| {
-        let live = reading.workers.iter().find(|worker| worker.worker_id == id).map(|worker| &worker.name);
+        let live = holder.map(|worker| &worker.name);
         let of_attempt = attempts.iter().find(|attempt| attempt.worker_id == id).map(|attempt| &attempt.worker);
         live.or(of_attempt).cloned().unwrap_or_else(|| id.to_string())
     });
@@ -446,7 +451,7 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
     Ok(html(&Page {
         id: job.job_id.to_string(),
         queue: queue.name(),
-        next: next(&job, &edges, stats),
+        next: next(&job, &edges, stats, holder),
         error,
         like_it,
         died_at: job.finished_at.filter(|_| job.state == JobState::Dead).map(Time),

@@ -2,6 +2,7 @@
 //! all together.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use askama::Template;
 use axum::extract::State;
@@ -24,6 +25,9 @@ use crate::time::{Time, length, rounded};
 
 /// The problems that are shown.
 const SHOWN: usize = 6;
+
+/// A ready job that has waited so long stands out.
+const LATE: Duration = Duration::from_secs(15 * 60);
 
 #[derive(Template)]
 #[template(path = "overview.html")]
@@ -88,6 +92,10 @@ struct QueueView<'a> {
     /// The width of the busy part of the threads, in percent.
     busy: u64,
     running: String,
+    /// Jobs are ready, and nobody claims them.
+    is_unclaimed: bool,
+    /// The oldest ready job has waited too long.
+    is_late: bool,
     in_per_s: String,
     done_per_s: String,
     failed_per_s: String,
@@ -127,7 +135,7 @@ impl Charts {
         let count = |value: f64| number(value.round() as u64);
         let flow = [
             Series { class: "ok", name: "out", value: |sum| Some((sum.done + sum.died) as f64) },
-            Series { class: "ready", name: "in", value: |sum| Some(sum.enqueued as f64) },
+            Series { class: "ready", name: "in", value: |sum| sum.enqueued.map(|jobs| jobs as f64) },
         ];
         Some(Charts {
             flow: chart::lines(steps, Span::Hour, &flow, count),
@@ -234,7 +242,8 @@ impl<'a> QueueView<'a> {
             (workers, 0) => counted(workers, "worker"),
             _ => format!("{} of {}", number(used), number(has)),
         };
-        if let Some((limit, _)) = activity.limits.first() {
+        // The bar says whether the threads are busy.
+        if let Some((limit, _)) = activity.limits.first().filter(|(limit, _)| !["busy", "idle"].contains(&&**limit)) {
             running.push_str(" · ");
             running.push_str(&limit.replace('_', " "));
         }
@@ -250,6 +259,8 @@ impl<'a> QueueView<'a> {
             claimed: state("Claimed", JobState::Claimed),
             busy: (used * 100).checked_div(has).unwrap_or_default().min(100),
             running,
+            is_unclaimed: stats.workers == 0 && stats.ready > 0 && !stats.paused,
+            is_late: !stats.paused && stats.oldest_ready.is_some_and(|oldest| oldest >= LATE),
             in_per_s: rate_or_dash(line.in_per_s),
             done_per_s: rate_or_dash(activity.done_per_s),
             failed_per_s: rate_or_dash(activity.failed_per_s),

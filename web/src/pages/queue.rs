@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::frame::Frame;
 use crate::job_search::{JobSearch, STATES};
-use crate::links::link;
+use crate::links::{link, worker_link};
 use crate::problem::Problem;
 use crate::readings::Line;
 use crate::render::html;
@@ -83,6 +83,9 @@ struct PausedBy {
 
 struct WorkerView<'a> {
     name: &'a str,
+    link: String,
+    oldest_claimed_at: Option<Time>,
+    held_link: String,
     /// The busy part of its threads, in percent and in words.
     busy: u64,
     threads: String,
@@ -327,6 +330,9 @@ impl<'a> WorkerView<'a> {
         };
         WorkerView {
             name: &worker.name,
+            link: worker_link(worker),
+            oldest_claimed_at: worker.oldest_claimed_at.map(Time),
+            held_link: JobSearch::held_by(worker).link("jobs", &[]),
             busy: (used * 100).checked_div(has).unwrap_or_default().min(100),
             threads: words,
             lease_left: length(worker.lease_left),

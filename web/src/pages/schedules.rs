@@ -56,6 +56,7 @@ pub async fn show(State(app): State<App>, visitor: Visitor) -> Result<Response, 
             queue.admin().schedules().await?.into_iter().map(|schedule| ScheduleView::new(queue.name(), schedule)),
         );
     }
+    schedules.sort_by_key(|schedule| schedule.error.is_none()); // those in trouble first
     let frame = Frame::new(&app, visitor, "schedules", "Schedules").await;
     Ok(html(&Page { frame, schedules }))
 }

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::frame::Frame;
 use crate::job_search::JobSearch;
-use crate::links::link;
+use crate::links::{link, worker_link};
 use crate::render::html;
 use crate::security::visitor::Visitor;
 use crate::texts::{number, rate_or_dash};
@@ -161,5 +161,5 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
 async fn successor(queue: &readpast::Queue, ended: &WorkerRow) -> Result<Option<String>, Failure> {
     let live = queue.admin().workers(Duration::ZERO).await?;
     let restarted = live.iter().find(|worker| worker.name == ended.name && worker.is_live());
-    Ok(restarted.map(|worker| link("worker", [("queue", queue.name()), ("id", &worker.worker_id.to_string())])))
+    Ok(restarted.map(|worker| worker_link(&worker)))
 }

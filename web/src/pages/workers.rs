@@ -5,14 +5,14 @@ use std::sync::Arc;
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
-use readpast::admin::{JobState, ResourceInUse, WorkerRow};
+use readpast::admin::{ResourceInUse, WorkerRow};
 
 use super::worker::tags;
 use crate::app::App;
 use crate::failure::Failure;
 use crate::frame::Frame;
 use crate::job_search::JobSearch;
-use crate::links::link;
+use crate::links::worker_link;
 use crate::readings::{Part, Reading};
 use crate::render::html;
 use crate::security::visitor::Visitor;
@@ -82,7 +82,7 @@ impl<'a> Live<'a> {
     fn new(reading: &'a Reading) -> Live<'a> {
         // Live workers first.
         let mut workers: Vec<&WorkerRow> = reading.workers.iter().collect();
-        workers.sort_by_key(|worker| (worker.lost_at.is_some(), !worker.is_live()));
+        workers.sort_by_key(|worker| (worker.lost_at.is_some(), worker.is_live())); // those in trouble first
         let ended = workers.iter().filter(|worker| worker.lost_at.is_some()).count();
         let live = workers.iter().filter(|worker| worker.is_live()).count();
         let sum = counted(live as u64, "worker");
@@ -94,12 +94,6 @@ impl<'a> Live<'a> {
     }
 }
 
-/// The list of the jobs that it holds.
-fn held_link(worker: &WorkerRow) -> String {
-    let held = JobSearch { worker: Some(worker.worker_id), ..JobSearch::of(&worker.queue, JobState::Claimed) };
-    held.link("jobs", &[])
-}
-
 impl<'a> Longest<'a> {
     fn new(worker: &'a WorkerRow) -> Option<Longest<'a>> {
         let claimed_at = worker.oldest_claimed_at.filter(|_| worker.is_live())?;
@@ -107,7 +101,7 @@ impl<'a> Longest<'a> {
             claimed_at: Time(claimed_at),
             worker: &worker.name,
             queue: &worker.queue,
-            held_link: held_link(worker),
+            held_link: JobSearch::held_by(worker).link("jobs", &[]),
         })
     }
 }
@@ -117,7 +111,7 @@ impl<'a> WorkerView<'a> {
         let count = |count: Option<u64>| count.map_or_else(|| "–".to_owned(), number);
         let id = worker.worker_id.to_string();
         WorkerView {
-            link: link("worker", [("queue", worker.queue.as_str()), ("id", &id)]),
+            link: worker_link(worker),
             tags: if worker.lost_at.is_none() { tags(&worker.asked) } else { Vec::new() },
             id,
             name: &worker.name,
@@ -126,7 +120,7 @@ impl<'a> WorkerView<'a> {
             lease_left: worker.is_live().then(|| length(worker.lease_left)),
             lost_at: worker.lost_at.map(Time),
             held: number(worker.held),
-            held_link: held_link(worker),
+            held_link: JobSearch::held_by(worker).link("jobs", &[]),
             oldest_claimed_at: worker.oldest_claimed_at.map(Time),
             running: count(worker.running.map(u64::from)),
             done: count(worker.done),
