@@ -15,7 +15,7 @@ use crate::time::{length, rounded};
 const NO_WORKER: Duration = Duration::from_secs(5 * 60);
 
 /// ReadpastOldestJobTooOld.
-const TOO_OLD: Duration = Duration::from_secs(900);
+pub const TOO_OLD: Duration = Duration::from_secs(900);
 
 /// No alert: one failed attempt in five, of at least this many.
 const FAILING: u64 = 5;

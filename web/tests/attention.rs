@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use axum::http::StatusCode;
 use readpast::NewJob;
 use readpast::admin::{Held, QueueOptions, Schedule};
 
@@ -187,7 +188,55 @@ async fn a_worker_that_holds_jobs_without_a_lease_is_a_problem() {
     let claim = "UPDATE [$(schema)].[jobs] SET state = 2, attempt = 1, fence = 1, claimed_at = SYSUTCDATETIME(), worker_id \
                  = '67e55044-10b1-426f-9247-bb680e5fe0c8'";
     fixture.sql(claim).await;
-    assert_eq!(problems(&mut fixture.open()).await, ["work: the lease of worker node-1 has expired"]);
+    let mut browser = fixture.open();
+    assert_eq!(problems(&mut browser).await, ["work: the lease of worker node-1 has expired"]);
+    // Where one looks next says it, too.
+    fixture
+        .sql(
+            "INSERT [$(schema)].[workers] (worker_id, queue_id, name, lease_ms, registered_at, lease_until) SELECT \
+             NEWID(), queue_id, N'a-live-one', 3600000, SYSUTCDATETIME(), DATEADD(HOUR, 1, SYSUTCDATETIME()) FROM \
+             [$(schema)].[queues]",
+        )
+        .await;
+    let mut browser = fixture.open();
+    let id = browser.page("jobs?queue=work&state=claimed").await.texts("tbody a").remove(0);
+    let next = browser.page(&format!("job?queue=work&id={id}")).await.texts(".next").remove(0);
+    assert!(next.starts_with("The lease of its worker has expired."), "{next}");
+    assert_eq!(browser.page("workers").await.texts("tbody th a"), ["node-1", "a-live-one"], "trouble first");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ready_job_says_that_no_worker_runs() {
+    let fixture = Fixture::new("no_worker_for_it").await;
+    let id = fixture.queue.enqueue(&NewJob::text("x")).await.unwrap().job_id;
+    let mut browser = fixture.open();
+    let next = browser.page(&format!("job?queue=work&id={id}")).await.texts(".next");
+    assert_eq!(next, ["No worker of the queue runs."]);
+    assert_eq!(browser.page("overview").await.texts("td.cap .bad"), ["no worker"]);
+    worker(&fixture, 60).await;
+    let mut browser = fixture.open();
+    let next = browser.page(&format!("job?queue=work&id={id}")).await.texts(".next");
+    assert_eq!(next, ["A worker claims it after the jobs before it."]);
+    assert_eq!(browser.page("overview").await.count("td.cap .bad"), 0);
+    let queue = browser.page("queue?queue=work").await;
+    assert_eq!(queue.values("[aria-labelledby=workers] a[href^='worker?']", "href").len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_search_without_a_hit_says_so() {
+    let fixture = Fixture::new("no_hit").await;
+    fixture.queue.enqueue(&NewJob::text("x")).await.unwrap();
+    let mut browser = fixture.open();
+    for (text, said) in [
+        ("timeout", "No dead job has an error with this text."),
+        ("67e55044-10b1-426f-9247-bb680e5fe0c8", "No job has the correlation id 67e55044-10b1-426f-9247-bb680e5fe0c8."),
+    ] {
+        let answer = browser.get(&format!("find?text={text}")).await;
+        assert_eq!(answer.status, StatusCode::NOT_FOUND);
+        assert!(answer.text().contains(said), "{}", answer.text());
+    }
+    fixture.kill_all("a timeout").await;
+    assert!(fixture.open().get("find?text=timeout").await.location().starts_with("jobs?queue=work&state=dead"));
 }
 
 /// Whoever changes a threshold there has to change it here.

@@ -2,7 +2,6 @@
 //! all together.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use askama::Template;
 use axum::extract::State;
@@ -16,7 +15,7 @@ use crate::frame::Frame;
 use crate::job_search::JobSearch;
 use crate::last_hour::BusyKind;
 use crate::links::link;
-use crate::problem::Problem;
+use crate::problem::{Problem, TOO_OLD};
 use crate::readings::{Line, Part, Reading};
 use crate::render::html;
 use crate::security::visitor::Visitor;
@@ -25,9 +24,6 @@ use crate::time::{Time, length, rounded};
 
 /// The problems that are shown.
 const SHOWN: usize = 6;
-
-/// A ready job that has waited so long stands out.
-const LATE: Duration = Duration::from_secs(15 * 60);
 
 #[derive(Template)]
 #[template(path = "overview.html")]
@@ -260,7 +256,7 @@ impl<'a> QueueView<'a> {
             busy: (used * 100).checked_div(has).unwrap_or_default().min(100),
             running,
             is_unclaimed: stats.workers == 0 && stats.ready > 0 && !stats.paused,
-            is_late: !stats.paused && stats.oldest_ready.is_some_and(|oldest| oldest >= LATE),
+            is_late: !stats.paused && stats.oldest_ready.is_some_and(|oldest| oldest >= TOO_OLD),
             in_per_s: rate_or_dash(line.in_per_s),
             done_per_s: rate_or_dash(activity.done_per_s),
             failed_per_s: rate_or_dash(activity.failed_per_s),
