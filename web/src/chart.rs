@@ -75,7 +75,7 @@ pub struct Sum {
     pub done: u64,
     pub failed: u64,
     pub died: u64,
-    /// Jobs that came in, where it is known.
+    /// Enqueued jobs, estimated from the depth and the jobs that ended; `None` where that is not known.
     pub enqueued: Option<u64>,
     /// Unfinished jobs.
     pub depth: u64,
@@ -89,7 +89,7 @@ pub fn steps(rows: &[HistoryRow], span: Span) -> Vec<Step> {
     rows.last().map_or_else(Vec::new, |last| parts(rows, last.at, span.length(), span.step()))
 }
 
-/// Sums up rows by parts of the `length` that ends with `last`.
+/// Sums up rows into equal parts of the `length` that ends with `last`.
 pub fn parts(rows: &[HistoryRow], last: SystemTime, length: Duration, step: Duration) -> Vec<Step> {
     let number = |at: SystemTime| {
         let since = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -163,7 +163,7 @@ pub fn ended() -> [Series; 3] {
     ]
 }
 
-/// The jobs that are there.
+/// The depth: unfinished and dead jobs.
 pub fn depth() -> [Series; 2] {
     [
         Series { class: "dead", name: "dead", value: |sum| Some(sum.dead as f64) },

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use crate::chart::{self, Span, Step, Sum};
 
-/// Queues whose kinds are read, a call each: those with the most attempts.
+/// How many queues' kinds are read, with one call per queue; the busiest first.
 const QUEUES: usize = 20;
 
 /// Time limit for all kinds, because the next depths wait for them.
@@ -19,11 +19,11 @@ const KINDS: usize = 10;
 
 #[derive(Debug, Default)]
 pub struct LastHour {
-    /// A minute each; empty if there is no history.
+    /// One step per minute; empty if there is no history.
     pub steps: Vec<Step>,
     /// The kinds with the most attempts.
     pub kinds: Vec<BusyKind>,
-    /// Not all queues' kinds were read.
+    /// The kinds of some queues were not read.
     pub is_partial: bool,
 }
 

@@ -19,7 +19,7 @@ use crate::security::visitor::Visitor;
 use crate::texts::{counted, number, rate_or_dash};
 use crate::time::{Time, length};
 
-/// Workers named beside the jobs held longest.
+/// How many workers the line "Claimed longest ago" names.
 const LONGEST: usize = 3;
 
 #[derive(Template)]
@@ -37,7 +37,7 @@ struct Live<'a> {
     /// How many work.
     sum: String,
     workers: Vec<WorkerView<'a>>,
-    /// The jobs that live workers have held longest.
+    /// The live workers whose oldest claims are the oldest of all.
     longest: Vec<Longest<'a>>,
     /// Ended workers: they come last, and are shown on request.
     ended: usize,

@@ -46,7 +46,8 @@ pub async fn what(queue: Option<&Queue>, copied: Option<(String, String)>) -> Re
     };
     let mut fields = vec![Field::new("kind", "Kind", "Chooses the handler.", Input::Suggested(kinds))];
     if let Some((value, label)) = copied {
-        let hint = "It is hidden here, is not text, or is too long for this form. Untick it to type another.";
+        let hint =
+            "It is hidden here, is not text, or is too long for this form. Untick it to type another or choose a file.";
         fields.push(Field::new("copy", label, hint, Input::Tick(value)));
     }
     let hint = "Text, at most 64 KiB; line breaks are sent as LF.";

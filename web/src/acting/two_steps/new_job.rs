@@ -192,7 +192,7 @@ fn typed_payload(typed: &mut Typed) -> Vec<u8> {
     };
     typed.must("file", job_fields::must_fit(file.len()));
     if typed.count("kept") > 1 {
-        typed.say("file", "there are two files; untick the one above, or choose no other");
+        typed.say("file", "there are two files; to replace the one above, untick it and choose the other again");
     } else if !text.is_empty() || !typed.is_empty("copy") {
         typed.say("file", "there are two payloads; keep one of them");
     }
