@@ -30,7 +30,7 @@ use crate::security::visitor::Visitor;
 /// How often a count is updated.
 const COUNTING: Duration = Duration::from_millis(250);
 
-/// A running job that reports nothing is sent again after this time, because its visitor may have logged out.
+/// A running job that reports nothing sends an empty event after this time: the visitor may have logged out.
 const SILENCE: Duration = Duration::from_secs(5);
 
 /// The source of the HTML that is sent.
@@ -43,6 +43,9 @@ enum Source {
 
 pub async fn stream(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<Response, Failure> {
     let fields = Fields::of(&uri);
+    // First, because a source may cost SQL Server something.
+    let one = if visitor.has_logged_in { &visitor.session } else { &visitor.name };
+    let place = app.connections.stream((visitor.has_logged_in || visitor.is_named).then_some(one))?;
     let source = match fields.required("part")? {
         "overview" => Source::Readings { readings: app.readings.listen(), part: pages::overview::live },
         "workers" => Source::Readings { readings: app.readings.listen(), part: pages::workers::live },
@@ -66,14 +69,12 @@ pub async fn stream(State(app): State<App>, visitor: Visitor, uri: Uri) -> Resul
         "count" => Source::Count(Box::new(Count::of(&app, &fields).await?)),
         part => return Err(Failure::bad("part", part, "it must be overview, workers, job, operation or count")),
     };
-    let one = if visitor.has_logged_in { &visitor.session } else { &visitor.name };
-    let place = app.connections.stream((visitor.has_logged_in || visitor.is_named).then_some(one))?;
     let ended = app.readings.ended();
     let events = stream::unfold((source, ended, place), move |(mut source, mut ended, place)| {
         let (app, visitor) = (app.clone(), visitor.clone());
         async move {
-            let html = tokio::select! {
-                html = source.next(&app) => html?,
+            let event = tokio::select! {
+                event = source.next(&app) => event?,
                 _ = ended.wait_for(|ended| *ended) => return None,
             };
             // Watching counts as using the session, so a wall display stays logged in. (A background tab does not
@@ -82,7 +83,7 @@ pub async fn stream(State(app): State<App>, visitor: Visitor, uri: Uri) -> Resul
             if visitor.has_logged_in && session.is_none() {
                 return None; // logged out meanwhile
             }
-            Some((Ok::<_, Infallible>(Event::default().data(html)), (source, ended, place)))
+            Some((Ok::<_, Infallible>(event), (source, ended, place)))
         }
     });
     let mut response = Sse::new(events).keep_alive(KeepAlive::default()).into_response();
@@ -93,22 +94,23 @@ pub async fn stream(State(app): State<App>, visitor: Visitor, uri: Uri) -> Resul
 
 impl Source {
     /// The next part; `None` at the end.
-    async fn next(&mut self, app: &App) -> Option<Arc<str>> {
-        let html = match self {
+    async fn next(&mut self, app: &App) -> Option<Event> {
+        let html: Arc<str> = match self {
             Source::Readings { readings, part } => {
                 readings.changed().await.ok()?;
                 let reading = readings.borrow_and_update().clone()?;
-                return part(&reading);
+                part(&reading)?
             }
             Source::Job { html } => {
-                if let Ok(changed) = tokio::time::timeout(SILENCE, html.changed()).await {
-                    changed.ok()?;
-                }
-                return html.borrow_and_update().clone();
+                let Ok(changed) = tokio::time::timeout(SILENCE, html.changed()).await else {
+                    return Some(Event::default().comment(""));
+                };
+                changed.ok()?;
+                html.borrow_and_update().clone()?
             }
             Source::Operation { progress } => {
                 progress.changed().await.ok()?;
-                operation_page::Live::new(&progress.borrow_and_update()).render()
+                rendered(&operation_page::Live::new(&progress.borrow_and_update()))?
             }
             Source::Count(count) => {
                 if !count.goes_on() {
@@ -117,9 +119,14 @@ impl Source {
                 let _turn = app.connections.of_page().await.ok()?;
                 let counted = count.go_on(COUNTING).await;
                 counted.inspect_err(|error| tracing::debug!(%error, "jobs could not be counted")).ok()?;
-                count.live().render()
+                rendered(&count.live())?
             }
         };
-        html.inspect_err(|error| tracing::error!(%error, "cannot render a template")).ok().map(Arc::from)
+        Some(Event::default().data(html))
     }
+}
+
+fn rendered(part: &impl Template) -> Option<Arc<str>> {
+    let html = part.render().inspect_err(|error| tracing::error!(%error, "cannot render a template"));
+    html.ok().map(Arc::from)
 }

@@ -25,7 +25,7 @@ struct Attempt {
     fence: Fence,
 }
 
-/// The attempts that browsers show. A reader ends a second after its last browser.
+/// The attempts that browsers show. A reader without browsers ends at its next turn.
 #[derive(Default)]
 pub struct RunningJobs {
     read: Mutex<HashMap<Attempt, watch::Receiver<Option<Arc<str>>>>>,
@@ -40,6 +40,8 @@ struct Reader {
     attempt: Attempt,
     /// What the browsers have. They are sent nothing if only ages change: the script counts these on.
     sent: Option<Live>,
+    /// The last reading found no row of the job.
+    has_missed: bool,
     html: watch::Sender<Option<Arc<str>>>,
 }
 
@@ -53,52 +55,79 @@ pub fn listen(app: &App, queue: Queue, job: JobId, fence: Fence) -> watch::Recei
     }
     let (html, receiver) = watch::channel(None);
     read.insert(attempt.clone(), receiver.clone());
-    tokio::spawn(Reader { app: app.clone(), queue, attempt, sent: None, html }.read());
+    tokio::spawn(Reader { app: app.clone(), queue, attempt, sent: None, has_missed: false, html }.read());
     receiver
 }
 
 impl Reader {
     async fn read(mut self) {
+        let app = self.app.clone();
         loop {
-            let goes_on = self.read_once().await.unwrap_or_else(|failure| {
-                tracing::debug!(?failure, job = %self.attempt.job, "a running job could not be read");
-                false
-            });
+            let goes_on = {
+                let _alone = app.running_jobs.turn.lock().await;
+                if self.ends_alone() {
+                    return;
+                }
+                match app.connections.of_page().await {
+                    Ok(_turn) => self.read_once().await.unwrap_or_else(|failure| {
+                        tracing::debug!(?failure, job = %self.attempt.job, "a running job could not be read");
+                        false
+                    }),
+                    // Pages are slow. The browsers keep what they have.
+                    Err(_) => true,
+                }
+            };
             // Also at the end: browsers that keep asking cause one reading per second, too.
             tokio::time::sleep(INTERVAL).await;
-            let mut read = self.app.running_jobs.read.lock();
-            if !goes_on || self.html.receiver_count() == 1 {
-                read.remove(&self.attempt);
+            if !goes_on {
+                app.running_jobs.read.lock().remove(&self.attempt);
                 return;
             }
         }
     }
 
+    /// Whether no browser shows the attempt any more. The next one then gets a new reader.
+    fn ends_alone(&self) -> bool {
+        let mut read = self.app.running_jobs.read.lock();
+        let is_alone = self.html.receiver_count() == 1;
+        if is_alone {
+            read.remove(&self.attempt);
+        }
+        is_alone
+    }
+
     /// Whether the attempt still runs.
     async fn read_once(&mut self) -> Result<bool, Failure> {
-        let live = {
-            let _alone = self.app.running_jobs.turn.lock().await;
-            let _turn = self.app.connections.of_page().await?;
-            let (admin, Attempt { job, fence, .. }) = (self.queue.admin(), &self.attempt);
-            let mut logs = admin.logs(*job, 1).await?;
-            logs.retain(|log| log.is_running && log.fence == *fence);
-            // Not every attempt has a log.
-            let runs = match logs.is_empty() {
-                true => {
-                    let row = admin.job(*job, Some(0)).await?;
-                    row.is_some_and(|row| row.state == JobState::Claimed && row.fence == *fence)
+        let (admin, Attempt { job, fence, .. }) = (self.queue.admin(), &self.attempt);
+        let mut logs = admin.logs(*job, 1).await?;
+        logs.retain(|log| log.is_running && log.fence == *fence);
+        let has_missed = std::mem::take(&mut self.has_missed);
+        // Not every attempt has a log.
+        let is_over = match logs.is_empty() {
+            true => match admin.job(*job, Some(0)).await? {
+                Some(row) => row.state != JobState::Claimed || row.fence != *fence,
+                // It is deleted, or locked at the moment.
+                None => {
+                    self.has_missed = true;
+                    has_missed
                 }
-                false => true,
-            };
-            let progress = admin.progress_of(&[*job]).await?;
-            Live::new(progress.first(), logs.pop(), !runs)
+            },
+            false => false,
         };
-        let runs = !live.is_over;
-        if self.sent.as_ref().is_none_or(|sent| !sent.says_the_same(&live)) {
+        let progress = admin.progress_of(&[*job]).await?;
+        let live = Live::new(progress.first(), logs.pop(), is_over);
+        let is_news = match &self.sent {
+            _ if is_over => true,
+            // Readings leave out a log that is being written.
+            Some(sent) if sent.has_log() && !live.has_log() => false,
+            Some(sent) => !sent.says_the_same(&live),
+            None => !self.has_missed,
+        };
+        if is_news {
             let html = live.render().inspect_err(|error| tracing::error!(%error, "cannot render a template"));
             self.html.send_replace(Some(html.map_err(|_| Failure::Internal)?.into()));
             self.sent = Some(live);
         }
-        Ok(runs)
+        Ok(!is_over)
     }
 }

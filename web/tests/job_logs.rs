@@ -11,7 +11,7 @@ use readpast_devserver::SqlError;
 use readpast_web::Options;
 
 use crate::server::{dev_server, real_server_url};
-use crate::support::{Answer, Fixture, until};
+use crate::support::{Answer, Browser, Fixture, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_log_of_each_attempt_is_shown_as_text_and_hidden_with_the_payloads() {
@@ -154,5 +154,149 @@ async fn twenty_browsers_read_a_log_once_a_second_and_none_does_not() {
     tokio::time::sleep(Duration::from_secs(3)).await; // that nothing comes can only be waited for
     assert_eq!(calls.load(Ordering::Relaxed), before);
     server.faults().clear(&procedure);
+    worker.shutdown().await.unwrap();
+}
+
+/// Counts the calls of a procedure. Each waits while the gate is shut, a minute at the most.
+struct Calls {
+    made: Arc<AtomicU64>,
+    is_shut: Arc<AtomicBool>,
+}
+
+impl Calls {
+    async fn of(fixture: &Fixture, procedure: &str) -> Calls {
+        let calls = Calls { made: Arc::default(), is_shut: Arc::default() };
+        let (made, is_shut) = (calls.made.clone(), calls.is_shut.clone());
+        dev_server().await.faults().on_call(&fixture.procedure_to_fail(procedure), move |_| {
+            made.fetch_add(1, Ordering::Relaxed);
+            let begin = Instant::now();
+            while is_shut.load(Ordering::Acquire) && begin.elapsed() < Duration::from_secs(60) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            None
+        });
+        calls
+    }
+
+    fn shut(&self, is_shut: bool) {
+        self.is_shut.store(is_shut, Ordering::Release);
+    }
+
+    fn made(&self) -> u64 {
+        self.made.load(Ordering::Relaxed)
+    }
+
+    async fn until(&self, made: u64) {
+        until("it is called", async || self.made() >= made).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn browsers_that_have_gone_away_cost_no_readings() {
+    if real_server_url().is_some() {
+        return;
+    }
+    let fixture = Fixture::new("gone_browsers").await;
+    let calls = Calls::of(&fixture, "job_logs").await;
+    calls.shut(true);
+    let mut browser = fixture.open();
+    let mut first = browser.listen(&live_of(JobId(1))).await;
+    calls.until(1).await;
+    for id in 2..300 {
+        drop(browser.listen(&live_of(JobId(id))).await);
+    }
+    // Whoever comes back to one of them is told, too.
+    let mut last = browser.listen(&live_of(JobId(299))).await;
+    calls.shut(false);
+    for live in [&mut first, &mut last] {
+        assert!(live.next().await.unwrap().contains("data-over"));
+    }
+    assert!(calls.made() < 10, "{} calls", calls.made());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_is_locked_for_a_moment_has_not_ended() {
+    if real_server_url().is_some() {
+        return;
+    }
+    let fixture = Fixture::new("locked_job").await;
+    let job = fixture.queue.enqueue(&NewJob::text("x")).await.unwrap().job_id;
+    let claim = "UPDATE [$(schema)].[jobs] SET state = 2, fence = 1, attempt = 1, worker_id = NEWID(), claimed_at = \
+                 SYSUTCDATETIME()";
+    fixture.sql(claim).await;
+    let locked = fixture.begin("BEGIN TRANSACTION; UPDATE [$(schema)].[jobs] SET priority = 1").await;
+    let calls = Calls::of(&fixture, "peek").await;
+    let mut live = fixture.open().listen(&live_of(job)).await;
+    calls.until(1).await;
+    calls.shut(true);
+    calls.until(2).await;
+    drop(locked);
+    until("it is unlocked", async || fixture.queue.admin().stats(None).await.unwrap().claimed == 1).await;
+    calls.shut(false);
+    let html = live.next().await.unwrap();
+    assert!(!html.contains("data-over"), "{html}");
+    let _locked = fixture.begin("BEGIN TRANSACTION; UPDATE [$(schema)].[jobs] SET priority = 1").await;
+    live.until(|html| html.contains("data-over")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_stays_while_it_is_being_written() {
+    if real_server_url().is_some() {
+        return;
+    }
+    let fixture = Fixture::new("locked_log").await;
+    let (job, worker, _) = running_job(&fixture).await;
+    let mut live = fixture.open().listen(&live_of(job)).await;
+    live.until(|html| html.contains("first") && html.contains("of 4")).await;
+    let calls = Calls::of(&fixture, "job_logs").await;
+    let write = "BEGIN TRANSACTION; UPDATE [$(schema)].[progress] SET text = N'page 2 of 4'";
+    let mut writer = fixture.begin(write).await;
+    calls.until(calls.made() + 3).await;
+    writer.simple_query("COMMIT").await.unwrap().into_results().await.unwrap();
+    let html = live.next().await.unwrap();
+    assert!(html.contains("first") && html.contains("page 2 of 4"), "{html}");
+    worker.shutdown().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_first_reading_that_takes_long_is_waited_for() {
+    if real_server_url().is_some() {
+        return;
+    }
+    let fixture = Fixture::new("slow_log").await;
+    let calls = Calls::of(&fixture, "job_logs").await;
+    calls.shut(true);
+    let mut live = fixture.open().listen(&live_of(JobId(1))).await;
+    let let_go = async {
+        tokio::time::sleep(Duration::from_secs(6)).await;
+        calls.shut(false);
+    };
+    let (html, ()) = tokio::join!(live.next(), let_go);
+    assert!(html.unwrap().contains("data-over"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_live_log_goes_on_after_pages_that_take_long() {
+    if real_server_url().is_some() {
+        return;
+    }
+    let fixture = Fixture::new("slow_pages").await;
+    let (job, worker, _) = running_job(&fixture).await;
+    let calls = Calls::of(&fixture, "list_audit").await;
+    calls.shut(true);
+    let browser = fixture.open();
+    let ask = |mut browser: Browser| tokio::spawn(async move { browser.page("audit").await });
+    let pages: Vec<_> = (0..3).map(|_| ask(browser.clone())).collect();
+    calls.until(3).await;
+    let mut live = browser.clone().listen(&live_of(job)).await;
+    let let_go = async {
+        tokio::time::sleep(Duration::from_secs(11)).await; // longer than a page waits for its turn
+        calls.shut(false);
+    };
+    let (html, ()) = tokio::join!(live.next(), let_go);
+    assert!(html.unwrap().contains("first"));
+    for page in pages {
+        page.await.unwrap();
+    }
     worker.shutdown().await.unwrap();
 }

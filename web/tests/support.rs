@@ -75,6 +75,11 @@ impl Fixture {
 
     /// One statement of another program's.
     pub async fn sql(&self, statement: &str) {
+        self.begin(statement).await;
+    }
+
+    /// As `sql`; a transaction that it begins stays open, with its locks, until what is returned is dropped.
+    pub async fn begin(&self, statement: &str) -> Client<Compat<TcpStream>> {
         let config = DriverConfig::from_ado_string(&self.url).expect("a connection string");
         let socket = TcpStream::connect(config.get_addr()).await.expect("the server listens");
         let mut client: Client<Compat<TcpStream>> =
@@ -82,6 +87,7 @@ impl Fixture {
         let statement = statement.replace("$(schema)", &self.schema);
         let answer = client.simple_query(statement.as_str()).await.expect(&statement);
         answer.into_results().await.expect(&statement);
+        client
     }
 
     /// Runs what is ready with a handler that refuses all of it for good, with this error.

@@ -163,6 +163,10 @@ impl Live {
         Live { progress: progress.filter(says).map(ProgressView::new), log: log.map(LogView::new), is_over }
     }
 
+    pub fn has_log(&self) -> bool {
+        self.log.is_some()
+    }
+
     /// Whether `newer` says the same, apart from how long ago it was.
     pub fn says_the_same(&self, newer: &Live) -> bool {
         let progress = match (&self.progress, &newer.progress) {
