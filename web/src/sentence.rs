@@ -6,14 +6,14 @@ use readpast::crates::serde_json::{Map, Value};
 
 use crate::acting::job_action::WHY;
 use crate::links::link;
-use crate::texts::counted;
+use crate::texts::{counted, in_one_direction};
 use crate::time::Time;
 
 /// Job ids and other values shown of a list.
 const SHOWN_VALUES: usize = 10;
 
-/// Characters shown of the details, which may be a program's own.
-const SHOWN_DETAILS: usize = 300;
+/// Characters shown of a text, which may be a program's own.
+const SHOWN_TEXT: usize = 300;
 
 /// What an action is done to.
 #[derive(Clone, Copy)]
@@ -28,6 +28,13 @@ enum Object {
     Batch,
     Worker,
     Copy,
+}
+
+impl Object {
+    /// Whether the number of jobs tells whether anything was changed.
+    fn is_of_jobs(self) -> bool {
+        matches!(self, Object::NewJob | Object::Jobs | Object::Schedule)
+    }
 }
 
 /// The actions of the web UI, the CLI and the procedures: infinitive, past tense, object, and what follows it.
@@ -75,7 +82,7 @@ pub struct Sentence {
     end: &'static str,
 }
 
-/// A part of a sentence. Others' text is isolated, so that it cannot turn the sentence's own words around.
+/// A part of a sentence.
 enum Part {
     Words(String),
     Text(String),
@@ -96,10 +103,13 @@ impl Sentence {
             Some(other) => Map::from_iter([(String::new(), other.clone())]),
             None => Map::new(),
         };
-        let changed_nothing = row.jobs == Some(0) && what.get("filter").is_none();
+        let action = ACTIONS.iter().find(|(action, ..)| *action == row.action);
+        // Of other actions, such as the end of a queue or a batch, the jobs are not the effect.
+        let is_of_jobs = action.is_some_and(|(.., object, _)| object.is_of_jobs());
+        let changed_nothing = row.jobs == Some(0) && is_of_jobs && what.get("filter").is_none();
         let mut draft = Draft { row, what, parts: Vec::new() };
         let has_ended_well = row.ended_at.is_some() && (row.outcome.is_none() || row.jobs > Some(0));
-        match ACTIONS.iter().find(|(action, ..)| *action == row.action) {
+        match action {
             Some((_, infinitive, past, object, then)) => {
                 draft.words(&match has_ended_well && !changed_nothing {
                     true => format!(" {past} "),
@@ -128,7 +138,7 @@ impl Sentence {
             Some(_) => "",
             None => "; in progress, or interrupted",
         };
-        let (who, at, outcome) = (row.who.clone(), Time(row.began_at), row.outcome.clone());
+        let (who, at, outcome) = (foreign(&row.who), Time(row.began_at), row.outcome.as_deref().map(foreign));
         Sentence { who, parts: draft.parts, at, outcome, end }
     }
 }
@@ -139,7 +149,7 @@ impl Draft<'_> {
     }
 
     fn text(&mut self, text: &str) {
-        self.parts.push(Part::Text(text.to_owned()));
+        self.parts.push(Part::Text(foreign(text)));
     }
 
     /// Mentions a detail.
@@ -151,7 +161,7 @@ impl Draft<'_> {
         match &self.row.queue {
             Some(name) => {
                 let link = link("queue", [("queue", name.as_str())]);
-                self.parts.push(Part::Link(name.clone(), link));
+                self.parts.push(Part::Link(foreign(name), link));
             }
             None => self.words("several queues"),
         }
@@ -215,8 +225,8 @@ impl Draft<'_> {
         let named = self.what.remove("named").and_then(|named| named.as_u64());
         let ids = self.what.get("jobs").and_then(Value::as_array).map(Vec::as_slice);
         match (ids, &self.row.queue, self.row.jobs.or(named)) {
-            (Some([id]), Some(queue), _) => {
-                let id = words(id);
+            (Some([Value::Number(id)]), Some(queue), _) => {
+                let id = id.to_string();
                 let link = link("job", [("queue", queue.as_str()), ("id", id.as_str())]);
                 self.parts.push(Part::Link(format!("job {id}"), link));
                 self.what.remove("jobs");
@@ -229,18 +239,26 @@ impl Draft<'_> {
     /// The reason, and in brackets what else is known.
     fn details(&mut self) {
         let why = self.take("why").filter(|why| why != WHY);
-        let mut rest = words(&Value::Object(std::mem::take(&mut self.what)));
-        if rest.chars().count() > SHOWN_DETAILS {
-            rest = rest.chars().take(SHOWN_DETAILS).chain(['…']).collect();
-        }
+        let rest = words(&Value::Object(std::mem::take(&mut self.what)));
         if !rest.is_empty() {
-            self.words(" ");
-            self.text(&format!("({rest})"));
+            self.words(" (");
+            self.text(&rest);
+            self.words(")");
         }
         if let Some(why) = why {
-            self.words(", because ");
-            self.text(&format!("“{why}”"));
+            self.words(", because “");
+            self.text(&why);
+            self.words("”");
         }
+    }
+}
+
+/// The beginning of others' text. It is isolated as well (`<bdi>`), but an isolate ends at a character of the text that
+/// says so.
+fn foreign(text: &str) -> String {
+    match text.char_indices().nth(SHOWN_TEXT) {
+        Some((end, _)) => in_one_direction(&text[..end]) + "…",
+        None => in_one_direction(text),
     }
 }
 

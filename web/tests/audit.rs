@@ -24,6 +24,7 @@ async fn each_entry_is_a_sentence() {
     let cases = [
         (bare("pause"), None, "paused work"),
         (note("pause", json!({ "why": "the disk is full" })), None, "paused work, because “the disk is full”"),
+        (bare("delete_queue"), Some(0), "deleted work"),
         (bare("resume"), None, "resumed work"),
         (bare("pause_all").of_no_queue(), None, "paused all queues"),
         (bare("confirm_copy").of_no_queue(), None, "let this copy of a database run its jobs"),
@@ -67,7 +68,13 @@ async fn each_entry_is_a_sentence() {
             "set schedule night of work (cron @daily)",
         ),
         (note("run_schedule", json!({ "schedule": "night" })), None, "ran schedule night of work now"),
+        (
+            note("run_schedule", json!({ "schedule": "night" })),
+            Some(0),
+            "tried to run schedule night of work now; nothing was changed",
+        ),
         (note("cancel_batch", json!({ "batch": 7, "why": "" })), Some(3), "cancelled batch 7 of work"),
+        (note("cancel_batch", json!({ "batch": 7, "why": "" })), Some(0), "cancelled batch 7 of work"),
         (
             note("quiet_worker", json!({ "worker": "w1", "worker_id": "x", "asked": "claim no more jobs" })),
             None,
@@ -82,7 +89,7 @@ async fn each_entry_is_a_sentence() {
         (note("ask_worker", json!({ "worker": "w1", "threads": 3 })), None, "asked worker w1 of work (threads 3)"),
         // Another program's.
         (note("re-index", json!([1, "two"])), None, ": re-index, work (1, two)"),
-        (bare("tidy_up").of_no_queue(), None, ": tidy up"),
+        (bare("tidy_up").of_no_queue(), Some(0), ": tidy up"),
     ];
     let mut expected = vec!["sa created work".to_owned()];
     for (note, jobs, sentence) in cases {
@@ -124,6 +131,26 @@ async fn an_entry_of_any_size_is_bounded_on_the_page() {
     let page = fixture.open().page("audit").await;
     assert!(page.body.len() < 30_000, "{}", page.body.len());
     assert!(page.texts(".entry > span")[1].contains("1,000 jobs of work (jobs 1000000, 1000001"), "{}", page.text());
+    let x = "x".repeat(40_000);
+    let long = [
+        ("pause", json!({ "why": x })),
+        ("run_schedule", json!({ "schedule": x })),
+        ("ask_worker", json!({ "worker": x, "asked": x })),
+        ("set_group_weight", json!({ "group_key": x, "weight": 3 })),
+        ("cancel_batch", json!({ "batch": x })),
+        ("set_priority", json!({ "jobs": [x], "priority": x })),
+        ("re-index", json!([x])),
+    ];
+    for (action, what) in &long {
+        let note = NewAudit::new("maria", *action).what(what.clone());
+        let id = fixture.queue.admin().begin_audit(&note).await.unwrap();
+        fixture.queue.admin().end_audit(id, None, Some(&x)).await.unwrap();
+    }
+    let page = fixture.open().page("audit").await;
+    for sentence in &page.texts(".entry > span")[..long.len()] {
+        assert!(sentence.len() < 1_100 && sentence.contains("xxx…"), "{}: {sentence}", sentence.len());
+    }
+    assert!(page.body.len() < 60_000, "{}", page.body.len());
 }
 
 #[tokio::test(flavor = "multi_thread")]

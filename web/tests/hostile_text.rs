@@ -50,6 +50,7 @@ const VECTORS: &[&str] = &[
     "{{7*7}} ${7*7} <%= 7*7 %> #{xss} {% xss %}",
     "+ADw-script+AD4-xss(30)+ADw-/script+AD4-",
     "\u{202e}gpj.xss\u{202c}\u{2066}xss\u{2069}",
+    "\u{2069}\u{202e}xss",
     "\u{feff}<script>xss(31)</script>",
     "\u{ff1c}script\u{ff1e}xss(32)\u{ff1c}/script\u{ff1e}",
     "a\r\ndata: <script>xss(33)</script>\r\n\r\ndata: x",
@@ -86,6 +87,11 @@ fn turns_nothing_around(html: &Html, page: &str) {
                 break;
             }
         }
+    }
+    // A sentence's words stand between others' texts, and a text may close its `<bdi>`.
+    for sentence in html.select(&Selector::parse(".entry > span").unwrap()) {
+        let text: String = sentence.text().collect();
+        assert!(!text.contains(['\u{202e}', '\u{2066}', '\u{2069}']), "{page}: {text}");
     }
 }
 
