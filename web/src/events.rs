@@ -53,12 +53,8 @@ pub async fn stream(State(app): State<App>, visitor: Visitor, uri: Uri) -> Resul
         "job" if app.options.hide_payloads => return Err(Failure::Hidden),
         "job" => {
             let queue = app.queue(fields.required("queue")?).await?;
-            let number =
-                |name, given: Option<i64>| given.ok_or_else(|| Failure::bad(name, "missing", "it must be a number"));
-            let job = JobId(number("id", fields.parsed("id")?)?);
-            let fence =
-                fields.parsed("fence")?.ok_or_else(|| Failure::bad("fence", "missing", "it must be a number"))?;
-            Source::Job { html: running_jobs::listen(&app, queue, job, Fence(fence)) }
+            let (job, fence) = (JobId(fields.number("id")?), Fence(fields.number("fence")?));
+            Source::Job { html: running_jobs::listen(&app, queue, job, fence) }
         }
         "operation" => {
             let mut progress = app.operations.get(&fields)?.progress();

@@ -49,6 +49,11 @@ impl Fields {
         self.get(name).ok_or_else(|| Failure::bad(name, "missing", "it must be there"))
     }
 
+    /// The number of this name, which must be there.
+    pub fn number<T: FromStr<Err: Display>>(&self, name: &str) -> Result<T, Failure> {
+        self.parsed(name)?.ok_or_else(|| Failure::bad(name, "missing", "it must be a number"))
+    }
+
     /// The value of this name, converted to another type.
     pub fn parsed<T: FromStr<Err: Display>>(&self, name: &str) -> Result<Option<T>, Failure> {
         let Some(text) = self.get(name) else { return Ok(None) };

@@ -112,8 +112,7 @@ async fn schedule_action(
 }
 
 async fn cancel_batch(app: &App, visitor: &Visitor, queue: &Queue, fields: &Fields) -> Result<Response, Failure> {
-    let batch = fields.parsed("batch")?.map(BatchId);
-    let batch = batch.ok_or_else(|| Failure::bad("batch", "missing", "it must be a number"))?;
+    let batch = BatchId(fields.number("batch")?);
     let note = note(visitor, "cancel_batch").what(json!({ "batch": batch, "why": WHY }));
     let noted = Noted::begin(app, visitor, queue, note).await?;
     let cancelled = noted.admin().cancel_batch(batch, WHY).await;

@@ -384,7 +384,7 @@ fn fields_of(job: &JobRow, queue: &str, worker: Option<String>) -> Vec<(&'static
 /// The job that a request names.
 async fn read(app: &App, fields: &Fields, bytes: Option<usize>) -> Result<(readpast::Queue, JobRow), Failure> {
     let queue = app.queue(fields.required("queue")?).await?;
-    let id = JobId(fields.parsed("id")?.ok_or_else(|| Failure::bad("id", "missing", "it must be a number"))?);
+    let id = JobId(fields.number("id")?);
     let job = match bytes {
         Some(bytes) => queue.admin().job(id, Some(bytes)).await?,
         None => queue.admin().job(id, None).await?,
