@@ -116,8 +116,8 @@ function reloadSoon() {
   }, 10000);
 }
 
-// The parts that are being listened to.
-const listening = new Set();
+// The streams of the parts. One that is closed is over, refused, or not looked at.
+const streams = new Map();
 
 const isOver = (part) => part.querySelector("[data-over]") !== null;
 
@@ -125,7 +125,6 @@ function live(part) {
   const events = new EventSource(part.dataset.live);
   events.onopen = () => {
     heard();
-    listening.add(part);
     clearTimeout(reload);
     reload = null;
   };
@@ -134,12 +133,10 @@ function live(part) {
     put(part, event.data);
     if (isOver(part)) {
       events.close();
-      listening.delete(part);
       document.querySelector("[data-while-on] button")?.remove();
     }
   };
   events.onerror = () => {
-    listening.delete(part);
     if (part.closest("[data-refresh]")) return; // which is loaded anew meanwhile, and tells what is wrong
     lose(CUT);
     if (events.readyState === EventSource.CLOSED) reloadSoon();
@@ -148,20 +145,16 @@ function live(part) {
 }
 
 // Only while somebody looks: a browser has six connections to a server, for all its tabs together.
-for (const part of document.querySelectorAll("[data-live]")) {
-  let events = null;
-  const look = () => {
-    if (document.hidden || isOver(part)) {
-      events?.close();
-      events = null;
-      listening.delete(part);
-    } else {
-      events ??= live(part);
-    }
-  };
-  document.addEventListener("visibilitychange", look);
-  look();
+function listen() {
+  for (const part of document.querySelectorAll("[data-live]")) {
+    const events = streams.get(part), isClosed = !events || events.readyState === EventSource.CLOSED;
+    if (document.hidden || isOver(part)) events?.close();
+    else if (isClosed) streams.set(part, live(part));
+  }
 }
+
+document.addEventListener("visibilitychange", listen);
+listen();
 
 // A part that is loaded anew with its page, as long as the page is looked at. If something in it is listened to, the
 // rest is loaded anew more seldom.
@@ -170,7 +163,8 @@ const SELDOM = 5;
 for (const part of document.querySelectorAll("[data-refresh]")) {
   let times = 0;
   const again = async () => {
-    times = [...listening].some((live) => part.contains(live)) ? times + 1 : 0;
+    const isLive = ([live, events]) => events.readyState === EventSource.OPEN && part.contains(live);
+    times = [...streams].some(isLive) ? times + 1 : 0;
     if (!document.hidden && times % SELDOM === 0) {
       try {
         const answer = await fetch(location.href, { headers: { accept: "text/html" } });
@@ -182,6 +176,7 @@ for (const part of document.querySelectorAll("[data-refresh]")) {
           if (!fresh?.dataset.refresh || fresh.dataset.state !== part.dataset.state) { location.reload(); return; }
           children(part, document.importNode(fresh, true));
           localTimes(part);
+          listen(); // again, if what had seemed to be over goes on
         } else if (answer.status === 404) {
           location.reload(); // it is gone, and the page says so
           return;
@@ -240,6 +235,16 @@ for (const input of document.querySelectorAll("input[data-time]")) {
   });
 }
 
+// A file that is too large is not sent: the server ends the connection, and its answer may be lost.
+for (const input of document.querySelectorAll("input[data-most]")) {
+  const most = Number(input.dataset.most);
+  input.addEventListener("change", () => {
+    const isTooLarge = [...input.files].some((file) => file.size > most);
+    input.setCustomValidity(isTooLarge ? `The file must be at most ${most / 1024} KiB.` : "");
+    input.reportValidity();
+  });
+}
+
 for (const button of document.querySelectorAll("[data-ask]")) {
   button.addEventListener("click", (event) => { if (!confirm(button.dataset.ask)) event.preventDefault(); });
 }
@@ -256,7 +261,8 @@ function help() {
   const dialog = document.createElement("dialog");
   const row = ([key, what]) => `<div><dt>${key}</dt><dd>${what}</dd></div>`;
   const known = [["/", "Find a job"], ["j", "Next row"], ["k", "Previous row"], ["Enter", "Open it"], ["?", "These keys"]];
-  dialog.innerHTML = `<h2>Keys</h2><dl>${known.map(row).join("")}</dl><form method="dialog"><button>Close</button></form>`;
+  dialog.setAttribute("aria-labelledby", "keys");
+  dialog.innerHTML = `<h2 id="keys">Keys</h2><dl>${known.map(row).join("")}</dl><form method="dialog"><button>Close</button></form>`;
   dialog.addEventListener("close", () => dialog.remove());
   document.body.append(dialog);
   dialog.showModal();
@@ -265,7 +271,7 @@ function help() {
 const find = () => document.querySelector(".find input[type=search]")?.focus();
 const keys = new Map([["/", find], ["j", () => go(1)], ["k", () => go(-1)], ["?", help]]);
 document.addEventListener("keydown", (event) => {
-  const isTyped = /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.nodeName), key = keys.get(event.key);
+  const isTyped = event.target.matches("input:not([type=checkbox]), textarea, select"), key = keys.get(event.key);
   if (!key || isTyped || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog")) return;
   event.preventDefault();
   key();

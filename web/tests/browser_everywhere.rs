@@ -143,8 +143,15 @@ async fn keys_go_through_a_list_find_and_help_and_are_text_where_somebody_types(
         browser.key("k").await;
         assert!(browser.run("return document.activeElement.closest('tr') === document.querySelector('tbody tr')").await == true);
 
+        browser.run("document.querySelector('tbody input[type=checkbox]').focus()").await;
+        browser.key("j").await;
+        assert!(browser.run("return document.activeElement.closest('tr') === document.querySelectorAll('tbody tr')[1]").await == true);
+        browser.run("document.querySelector('tbody input[type=checkbox]').focus()").await;
+
         browser.key("?").await;
         browser.sees("dialog", "Next row").await;
+        let name = "return document.getElementById(document.querySelector('dialog').getAttribute('aria-labelledby')).textContent";
+        assert_eq!(browser.run(name).await, "Keys");
         for key in ["?", "j"] {
             browser.key(key).await;
             assert_eq!(browser.run(dialogs).await, 1, "{key}");

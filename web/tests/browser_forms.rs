@@ -6,7 +6,7 @@ use readpast::admin::{JobState, Keep};
 
 use crate::browser_data::Furnished;
 use crate::server::unique;
-use crate::support_browser::{Browser, Settings, Site, browse_with};
+use crate::support_browser::{Browser, Settings, Site, browse, browse_with};
 
 const END: &str = "\u{E010}";
 const BACKSPACE: &str = "\u{E003}";
@@ -75,6 +75,32 @@ async fn a_file_is_enqueued_without_a_script() {
     let ready = site.queue.admin().list(&JobState::Ready.into(), None, 10).await.unwrap();
     let job = site.queue.admin().job(ready.jobs[0].job_id, None).await.unwrap().unwrap();
     assert_eq!(job.payload, bytes);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs chromium and chromedriver"]
+async fn a_file_that_is_too_large_is_not_sent() {
+    let site = Site::start("form_large").await;
+    let files = [64 * 1024 + 1, 64 * 1024].map(|size| {
+        let file = std::env::temp_dir().join(unique("file"));
+        std::fs::write(&file, vec![b'x'; size]).unwrap();
+        file
+    });
+    browse(&site, async |browser| {
+        browser.open("new_job?queue=work").await;
+        browser.write("#file", files[0].to_str().unwrap()).await;
+        let wrong = "return document.querySelector('#file').validationMessage";
+        assert_eq!(browser.run(wrong).await, "The file must be at most 64 KiB.");
+        browser.press("Next").await;
+        browser.sees("h1", "New job").await;
+        browser.write("#file", files[1].to_str().unwrap()).await;
+        browser.press("Next").await;
+        browser.sees("h2", "What will happen").await;
+    })
+    .await;
+    for file in files {
+        std::fs::remove_file(file).unwrap();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

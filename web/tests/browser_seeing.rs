@@ -125,6 +125,14 @@ async fn the_log_of_a_running_job_goes_on_at_its_end_until_the_attempt_ends() {
         assert!(is_marked(browser).await);
         assert_eq!(browser.run("return window.loaded <= (Date.now() - window.since) / 10000 + 1").await, true);
         browser.sees_no(".reported").await;
+        // An end that was none is forgotten with the next page.
+        let end = "window.streams = 0; \
+                   window.EventSource = class extends EventSource { constructor(url) { super(url); window.streams += 1; } }; \
+                   document.querySelector('[data-live]').innerHTML = '<p data-over></p>'; \
+                   document.dispatchEvent(new Event('visibilitychange'))";
+        browser.run(end).await;
+        until("it listens again", async || browser.run("return window.streams").await == 1).await;
+        browser.sees("pre.log", "line 1000\n").await;
         // The end is what is seen.
         let log = "const log = document.querySelector('pre.log');";
         let at_its_end = format!("{log} return log.scrollHeight > log.clientHeight && Math.abs(log.scrollTop) < 2");

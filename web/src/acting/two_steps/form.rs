@@ -47,7 +47,8 @@ pub enum Input {
     Suggested(Vec<String>),
     /// Lines, and how many are seen.
     Lines(u8),
-    File,
+    /// A file, and its greatest size in bytes.
+    File(usize),
     /// Values and their labels.
     Choice(Vec<(String, String)>),
     /// A box that sends this value when it is ticked.
@@ -93,7 +94,7 @@ impl FormPage<'_> {
 
     /// A browser sends a file only with a form in parts.
     fn has_file(&self) -> bool {
-        self.groups.iter().flat_map(|group| &group.fields).any(|field| matches!(field.input, Input::File))
+        self.groups.iter().flat_map(|group| &group.fields).any(|field| matches!(field.input, Input::File(_)))
     }
 
     fn described_by(&self, field: &Field) -> String {

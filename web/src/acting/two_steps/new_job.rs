@@ -106,7 +106,7 @@ async fn form(app: &App, frame: Frame, typed: &Typed) -> Result<Response, Failur
         what.push(Field::new("kept", label, "Untick it to choose another, or none.", tick));
     }
     let hint = "At most 64 KiB, sent byte for byte. For more, use readpast enqueue.";
-    what.push(Field::new("file", "Or a file", hint, Input::File));
+    what.push(Field::new("file", "Or a file", hint, Input::File(job_fields::MAX_PAYLOAD)));
     let due = "A delay such as 90s or 1h 30m, or a time in UTC such as 2026-11-23T10:20. Empty: now.";
     let mut more = vec![
         Field::new("key", "Key", "Nothing is added while an unfinished job of the queue has it.", Input::Line),
