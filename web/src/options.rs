@@ -34,8 +34,8 @@ impl Options {
         self
     }
 
-    /// Neither shows payloads, outputs and checkpoints nor offers them for download: they may be personal data. Errors,
-    /// headers and the progress of jobs are shown. Default: false.
+    /// Neither shows payloads, outputs, logs and checkpoints nor offers them for download: they may be personal data.
+    /// Errors, headers and the progress of jobs are shown. Default: false.
     pub fn hide_payloads(mut self, hide_payloads: bool) -> Options {
         self.hide_payloads = hide_payloads;
         self

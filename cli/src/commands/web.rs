@@ -48,7 +48,7 @@ pub struct Web {
     /// Disable all actions
     #[arg(long)]
     read_only: bool,
-    /// Hide payloads, outputs and checkpoints, which may be personal data
+    /// Hide payloads, outputs, logs and checkpoints, which may be personal data
     #[arg(long)]
     hide_payloads: bool,
 }
