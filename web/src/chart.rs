@@ -13,7 +13,7 @@ use readpast::admin::{DurationHistogram, HistoryRow};
 
 use crate::texts::{self, number};
 
-const HEIGHT: f64 = 100.0;
+pub const HEIGHT: f64 = 100.0;
 
 /// The width of a bar. The rest of its part is a gap.
 const BAR: &str = ".84";
@@ -135,9 +135,17 @@ pub fn bars(steps: &[Step], span: Span, series: &[Series], label: Label) -> Stri
     plot(steps, span, highest, label, &describe(steps, series, label), &svg)
 }
 
-/// Draws the jobs that ended within `length` for a table cell, without the last, incomplete part. Returns `None` if
-/// there are none.
-pub fn spark(rows: &[HistoryRow], length: Duration, part: Duration) -> Option<String> {
+/// A small chart of the jobs that ended, for a table cell.
+#[derive(Debug)]
+pub struct Spark {
+    /// The number of parts.
+    pub count: usize,
+    pub bars: String,
+    pub words: String,
+}
+
+/// Draws the jobs that ended within `length`, without the last, incomplete part. Returns `None` if there are none.
+pub fn spark(rows: &[HistoryRow], length: Duration, part: Duration) -> Option<Spark> {
     let mut steps = parts(rows, rows.last()?.at, length, part);
     steps.pop();
     let sum = |of: fn(&Sum) -> u64| steps.iter().filter_map(|step| step.sum.as_ref()).map(of).sum::<u64>();
@@ -149,9 +157,7 @@ pub fn spark(rows: &[HistoryRow], length: Duration, part: Duration) -> Option<St
     let highest = steps.iter().filter_map(|step| step.sum.as_ref()).map(total).fold(0.0, f64::max);
     let bars = stacked(&steps, &ended(), highest, LEAST_DEAD);
     let (count, done, failed, died) = (steps.len(), number(done), number(failed), number(died));
-    Some(format!(
-        r#"<svg class="spark" viewBox="0 0 {count} {HEIGHT}" preserveAspectRatio="none" role="img" aria-label="Last 3 hours: {done} done, {failed} failed, {died} died">{bars}</svg>"#
-    ))
+    Some(Spark { count, bars, words: format!("Last 3 hours: {done} done, {failed} failed, {died} died") })
 }
 
 /// The jobs that ended, by how they ended.

@@ -8,7 +8,7 @@ use readpast::Queue;
 use readpast::admin::{FailureGroup, HistoryRow, QueueStats, ScheduleRow};
 
 use crate::attention::{self, Lately, is_late};
-use crate::chart;
+use crate::chart::{self, Spark};
 use crate::last_hour::LastHour;
 
 /// The span of the small charts, their parts, and how often the history is read: it gets a row per minute.
@@ -30,7 +30,7 @@ const HALF_GROWTH: Duration = Duration::from_secs(30 * 60);
 pub struct Recent {
     pub lately: Lately,
     /// A small chart of the jobs that ended; `None` if there are too few values.
-    pub spark: Option<Arc<str>>,
+    pub spark: Option<Arc<Spark>>,
     /// Attempts in the last 15 minutes, and those of them that failed.
     pub attempts: u64,
     pub failed: u64,
@@ -121,7 +121,7 @@ impl Recent {
         let is_early_enough = rows.first().is_some_and(|row| row.at <= ago(2 * HALF_GROWTH));
         let ready_at = |time: SystemTime| rows.iter().find(|row| row.at >= time).map_or(0, |row| row.ready);
         recent.backlog = is_early_enough.then(|| [2 * HALF_GROWTH, HALF_GROWTH, Duration::ZERO].map(ago).map(ready_at));
-        recent.spark = chart::spark(rows, SPAN, PART).map(Arc::from);
+        recent.spark = chart::spark(rows, SPAN, PART).map(Arc::new);
         recent
     }
 

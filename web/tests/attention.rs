@@ -271,16 +271,20 @@ async fn failing_attempts_and_a_growing_backlog_are_warnings() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_small_chart_does_not_fall_at_its_end() {
+async fn the_small_chart_does_not_fall_at_its_end_and_is_not_sent_each_second() {
     let fixture = Fixture::new("spark").await;
     for minutes_ago in 1..=25 {
         history_row(&fixture, minutes_ago, &[("done", 100)]).await;
     }
     history_row(&fixture, 0, &[("done", 1)]).await; // the minute has just begun
-    let page = fixture.open().page("overview").await;
-    let path = page.values(".spark .ok", "d").remove(0);
+    let mut browser = fixture.open();
+    let page = browser.page("overview").await;
+    let chart = page.values(".spark use", "href").remove(0);
+    let path = page.values(&format!("#hour {chart} .ok"), "d").remove(0);
     assert!(path.ends_with("M34 0h.84v100h-.84z"), "{path}");
     assert!(page.values(".spark", "aria-label")[0].starts_with("Last 3 hours: "));
+    let html = browser.listen("events?part=overview").await.next().await.unwrap();
+    assert!(html.contains(&chart) && !html.contains("<path"), "{html}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

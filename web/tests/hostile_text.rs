@@ -63,7 +63,7 @@ const VECTORS: &[&str] = &[
 /// All that the page's own templates are made of.
 #[rustfmt::skip]
 const ELEMENTS: &[&str] = &[
-    "a", "aside", "b", "bdi", "body", "br", "button", "circle", "code", "datalist", "dd", "details", "div", "dl", "dt", "fieldset", "figcaption", "figure", "form", "g", "h1", "h2", "head", "header", "html", "i", "input", "kbd", "label", "legend", "li", "line", "link", "main", "meta", "nav", "ol", "option", "p", "path", "polygon", "polyline", "pre", "progress", "rect", "script", "section", "select", "span", "strong", "summary", "svg", "table", "tbody", "td", "text", "textarea", "th", "thead", "time", "title", "tr", "ul",
+    "a", "aside", "b", "bdi", "body", "br", "button", "circle", "code", "datalist", "dd", "details", "div", "dl", "dt", "fieldset", "figcaption", "figure", "form", "g", "h1", "h2", "head", "header", "html", "i", "input", "kbd", "label", "legend", "li", "line", "link", "main", "meta", "nav", "ol", "option", "p", "path", "polygon", "polyline", "pre", "progress", "rect", "script", "section", "select", "span", "strong", "summary", "svg", "table", "tbody", "td", "text", "textarea", "th", "thead", "time", "title", "tr", "ul", "use",
 ];
 
 /// Elements whose text is a paragraph of its own to the rule by which the direction of writing is found.

@@ -9,9 +9,10 @@ use axum::response::Response;
 use readpast::admin::{JobState, WorkerRow};
 
 use crate::app::App;
-use crate::chart::{self, Series, Span, Step};
+use crate::chart::{self, HEIGHT, Series, Span, Spark, Step};
 use crate::failure::Failure;
 use crate::frame::Frame;
+use crate::hex;
 use crate::job_search::JobSearch;
 use crate::last_hour::BusyKind;
 use crate::links::link;
@@ -36,10 +37,12 @@ struct Page {
 /// The part that changes once a minute.
 #[derive(Template)]
 #[template(path = "overview_last_hour.html")]
-struct LastHour {
+struct LastHour<'a> {
     charts: Option<Charts>,
     kinds: Vec<KindView>,
     is_partial: bool,
+    /// The small charts, which the live part refers to. They would be most of what is sent each second.
+    sparks: Vec<(String, &'a Spark)>,
 }
 
 struct Charts {
@@ -97,7 +100,8 @@ struct QueueView<'a> {
     failed_per_s: String,
     dead: Depth,
     more_dead: Option<String>,
-    spark: Option<&'a str>,
+    /// The id of the small chart, and what it shows.
+    spark: Option<(String, &'a str)>,
 }
 
 /// How many jobs are in a state, and where they are listed.
@@ -112,13 +116,20 @@ pub fn live(reading: &Reading) -> Option<Arc<str>> {
     reading.html(Part::Overview, Live::new)
 }
 
-impl LastHour {
-    fn new(reading: &Reading) -> LastHour {
+/// The id of the small chart of a queue.
+fn spark_id(queue: &str) -> String {
+    format!("spark-{}", hex::digits(queue.as_bytes()))
+}
+
+impl<'a> LastHour<'a> {
+    fn new(reading: &'a Reading) -> LastHour<'a> {
         let last_hour = &reading.last_hour;
+        let spark = |line: &'a Line| Some((spark_id(&line.activity.stats.queue), line.recent.spark.as_deref()?));
         LastHour {
             charts: Charts::new(&last_hour.steps),
             kinds: last_hour.kinds.iter().map(KindView::new).collect(),
             is_partial: last_hour.is_partial,
+            sparks: reading.queues.iter().filter_map(spark).collect(),
         }
     }
 }
@@ -262,7 +273,7 @@ impl<'a> QueueView<'a> {
             failed_per_s: rate_or_dash(activity.failed_per_s),
             dead: state("Dead", JobState::Dead),
             more_dead: (more_dead > 0).then(|| format!("+{} in 15 min", number(more_dead))),
-            spark: line.recent.spark.as_deref(),
+            spark: line.recent.spark.as_deref().map(|spark| (spark_id(&stats.queue), spark.words.as_str())),
         }
     }
 }
