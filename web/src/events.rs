@@ -49,7 +49,7 @@ pub async fn stream(State(app): State<App>, visitor: Visitor, uri: Uri) -> Resul
     let source = match fields.required("part")? {
         "overview" => Source::Readings { readings: app.readings.listen(), part: pages::overview::live },
         "workers" => Source::Readings { readings: app.readings.listen(), part: pages::workers::live },
-        // A program may print what it reads.
+        // A log may contain the payload, because programs may print what they read.
         "job" if app.options.hide_payloads => return Err(Failure::Hidden),
         "job" => {
             let queue = app.queue(fields.required("queue")?).await?;

@@ -27,7 +27,7 @@ impl Fields {
         Fields::read(uri.query().unwrap_or_default().as_bytes())
     }
 
-    /// The fields with another name for one of them.
+    /// Renames the fields called `name` to `other`.
     pub fn renamed(mut self, name: &str, other: &str) -> Fields {
         for (given, _) in self.0.iter_mut().filter(|(given, _)| given == name) {
             *given = other.to_owned();

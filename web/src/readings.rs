@@ -61,7 +61,7 @@ pub struct Reading {
     html: [OnceLock<Option<Arc<str>>>; 3],
 }
 
-/// A part of a page made of a reading.
+/// A part of a page made from a reading.
 #[derive(Debug, Clone, Copy)]
 pub enum Part {
     Overview,

@@ -38,7 +38,7 @@ struct Reader {
     app: App,
     queue: Queue,
     attempt: Attempt,
-    /// What the browsers have. They are sent nothing if only ages change: the script counts these on.
+    /// What was last sent. Nothing is sent if only ages change, because the script updates them.
     sent: Option<Live>,
     /// The last reading found no row of the job.
     has_missed: bool,
@@ -77,7 +77,7 @@ impl Reader {
                     Err(_) => true,
                 }
             };
-            // Also at the end: browsers that keep asking cause one reading per second, too.
+            // Waits at the end, too, so that browsers that reconnect cause at most one reading per second.
             tokio::time::sleep(INTERVAL).await;
             if !goes_on {
                 app.running_jobs.read.lock().remove(&self.attempt);
@@ -96,7 +96,7 @@ impl Reader {
         is_alone
     }
 
-    /// Whether the attempt still runs.
+    /// Reads the attempt, sends its HTML if it has changed, and returns whether it still runs.
     async fn read_once(&mut self) -> Result<bool, Failure> {
         let (admin, Attempt { job, fence, .. }) = (self.queue.admin(), &self.attempt);
         let mut logs = admin.logs(*job, 1).await?;

@@ -15,7 +15,7 @@ const SHOWN_VALUES: usize = 10;
 /// Characters shown of a text, which may be a program's own.
 const SHOWN_TEXT: usize = 300;
 
-/// What an action is done to.
+/// The object of an action.
 #[derive(Clone, Copy)]
 enum Object {
     Queue,
@@ -55,11 +55,11 @@ const ACTIONS: [(&str, &str, &str, Object, &str); 29] = [
     ("promote", "make", "made", Object::Jobs, " ready"),
     ("run_again", "enqueue", "enqueued", Object::Jobs, " again"),
     ("skip", "skip", "skipped", Object::Jobs, ""),
-    ("set_priority", "give", "gave", Object::Jobs, " the priority "),
+    ("set_priority", "give", "gave", Object::Jobs, " priority "),
     ("set_schedule", "set", "set", Object::Schedule, ""),
     ("pause_schedule", "pause", "paused", Object::Schedule, ""),
     ("resume_schedule", "resume", "resumed", Object::Schedule, ""),
-    ("run_schedule", "run", "ran", Object::Schedule, " now"),
+    ("run_schedule", "run", "ran", Object::Schedule, ""),
     ("delete_schedule", "delete", "deleted", Object::Schedule, ""),
     ("cancel_batch", "cancel", "cancelled", Object::Batch, ""),
     ("ask_worker", "ask", "asked", Object::Worker, ""),
@@ -89,7 +89,7 @@ enum Part {
     Link(String, String),
 }
 
-/// A sentence under way. Details that it has mentioned are taken from `what`.
+/// A sentence being built. Mentioned details are removed from `what`.
 struct Draft<'a> {
     row: &'a AuditRow,
     what: Map<String, Value>,

@@ -300,7 +300,11 @@ async fn a_file_beside_another_payload_or_too_large_is_refused() {
     for (fields, file, said) in [
         (and("payload", "text"), &b"file"[..], "there are two payloads; keep one of them"),
         (and("copy", &id), b"file", "there are two payloads; keep one of them"),
-        (and("kept", "0x00"), b"file", "there are two files; to replace the one above, untick it and choose the other again"),
+        (
+            and("kept", "0x00"),
+            b"file",
+            "there are two files; to replace the one above, untick it and choose the other again",
+        ),
         (fields.clone(), &large, "it is 65,537 bytes; it must be at most 65,536"),
     ] {
         let again = browser.send_file("enqueue", &fields, Some(file)).await;

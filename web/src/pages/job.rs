@@ -411,7 +411,7 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
     let ids = [job.job_id];
     let attempts = queue.admin().attempts(job.job_id).await?;
     let progress = queue.admin().progress_of(&ids).await?;
-    // A program may print what it reads.
+    // A log may contain the payload, because programs may print what they read.
     let logs = if hides_payloads { Vec::new() } else { queue.admin().logs(job.job_id, SHOWN_LOGS).await? };
     let (mut running, ended): (Vec<_>, Vec<_>) = logs.into_iter().partition(|log| log.is_running);
     let reporting = (job.state == JobState::Claimed && !hides_payloads).then(|| {

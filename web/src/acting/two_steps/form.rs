@@ -92,7 +92,7 @@ impl FormPage<'_> {
         fields().find(|field| self.typed.wrong(field.name).is_some()).is_some_and(|field| field.name == name)
     }
 
-    /// A browser sends a file only with a form in parts.
+    /// Browsers send files only in multipart forms.
     fn has_file(&self) -> bool {
         self.groups.iter().flat_map(|group| &group.fields).any(|field| matches!(field.input, Input::File(_)))
     }

@@ -82,7 +82,7 @@ pub fn payload(typed: &mut Typed) -> String {
     payload
 }
 
-/// Says what is wrong with the size of a payload.
+/// Checks the size of a payload.
 pub fn must_fit(bytes: usize) -> Result<(), String> {
     let (size, most) = (number(bytes as u64), number(MAX_PAYLOAD as u64));
     if bytes > MAX_PAYLOAD { Err(format!("it is {size} bytes; it must be at most {most}")) } else { Ok(()) }
