@@ -161,5 +161,5 @@ pub async fn show(State(app): State<App>, visitor: Visitor, uri: Uri) -> Result<
 async fn successor(queue: &readpast::Queue, ended: &WorkerRow) -> Result<Option<String>, Failure> {
     let live = queue.admin().workers(Duration::ZERO).await?;
     let restarted = live.iter().find(|worker| worker.name == ended.name && worker.is_live());
-    Ok(restarted.map(|worker| worker_link(&worker)))
+    Ok(restarted.map(worker_link))
 }
