@@ -25,7 +25,7 @@ use crate::texts::{self, number};
 use crate::time::{Time, length};
 
 /// Dead jobs whose errors are grouped: the page spends most of its time on them.
-const FAILURES: usize = 2_000;
+const FAILURES: usize = 1_000;
 
 /// Scheduled jobs whose errors are grouped, those due first.
 const WAITING: usize = 1_000;
