@@ -1,31 +1,22 @@
 //! Programs that stay: one per thread, with a line on standard input per job.
 
 use std::collections::HashMap;
-use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle, ThreadId};
 use std::time::{Duration, Instant};
 
 use readpast::{BoxError, Context, Job, JobError, Output, WorkerBuilder};
 
-use super::ending::{Ending, pause};
-use super::error_tail::ErrorTail;
-use super::job_meter::JobMeter;
-use super::process::{Input, LAST_READS, Process};
+use super::ending::pause;
 use super::protocol;
-use super::runner::{Runner, ended_early, was_told_to_end};
+use super::runner::Runner;
 use super::starting::is_shortage;
+use super::talk::{Talk, Talked, shown};
 
 /// The pause before a program is started for the third time if it has not sent a valid reply. It doubles each time. The
 /// second start is immediate.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-
-/// The most bytes of a reply besides its output: other fields and the error's text.
-const ANSWER_OVERHEAD: usize = 64 << 10;
-
-/// Characters shown of an invalid reply.
-const SHOWN: usize = 200;
 
 /// The programs that stay, one per thread.
 #[derive(Default)]
@@ -46,25 +37,6 @@ struct Place {
     failures: u32,
 }
 
-/// A running program, and what it has written.
-struct Talk {
-    process: Process,
-    output: Vec<u8>,
-    errors: ErrorTail,
-    /// Its finished jobs.
-    jobs: u64,
-    started_at: Instant,
-}
-
-enum Talked {
-    /// The reply without its newline.
-    Answered { line: Vec<u8>, has_read_all: bool },
-    /// The program ended; the job has this error.
-    Gone(BoxError),
-    /// The program was ended because the job had to end.
-    Ended(BoxError),
-}
-
 impl Kept {
     /// Runs a job on this thread's program.
     ///
@@ -82,14 +54,7 @@ impl Kept {
         talk.errors.clear();
         let (answer, has_read_all) = match talk.ask(&request, runner, context)? {
             Talked::Answered { line, has_read_all } => {
-                let answer = protocol::read_answer(&line, job, runner.max_output).map_err(|wrong| {
-                    let line = String::from_utf8_lossy(&line[..line.len().min(SHOWN)]).into_owned();
-                    format!(
-                        "invalid reply of the program: {wrong}: {line}\nStandard output is only for replies, one line each; \
-                         print everything else to standard error"
-                    )
-                });
-                (answer, has_read_all)
+                (protocol::read_answer(&line, job, runner.max_output), has_read_all)
             }
             Talked::Gone(error) => {
                 place.failures += 1;
@@ -170,11 +135,11 @@ impl Place {
     fn ready(&mut self, runner: &Runner, job: &Job, context: &Context) -> Result<Option<Talk>, BoxError> {
         let memory = runner.memory_for(job);
         if let Some(mut talk) = self.program.take() {
-            talk.read_all()?;
+            talk.read_all(Duration::ZERO)?;
             if talk.process.has_ended() || talk.process.is_silent() {
                 tracing::debug!("a program has ended between two jobs; a new one is started");
             } else if !talk.output.is_empty() {
-                let said = String::from_utf8_lossy(&talk.output[..talk.output.len().min(SHOWN)]).into_owned();
+                let said = shown(&talk.output);
                 tracing::warn!(said, "a program wrote output without having a job; restarting it");
             } else if let Some(reason) = talk.is_unfit(runner, memory.map(|(_, bytes)| bytes)) {
                 tracing::debug!(reason, "replacing a program");
@@ -229,121 +194,5 @@ impl Place {
         } else {
             self.predecessor = Some(ending);
         }
-    }
-}
-
-impl Talk {
-    /// Starts a program, with the limit of its first job's memory.
-    fn start(runner: &Runner, job: &Job) -> io::Result<Talk> {
-        // A new command each time, because it enters a control group of its own.
-        let mut command = runner.program.for_many_jobs(runner.guard.run());
-        let process = Process::spawn(&mut command, &runner.guard, true, runner.memory_for(job))?;
-        let (output, errors, started_at) = (Vec::new(), ErrorTail::default(), Instant::now());
-        Ok(Talk { process, output, errors, jobs: 0, started_at })
-    }
-
-    /// Why the program is to be replaced before its next job, whose memory is to be limited to this.
-    fn is_unfit(&mut self, runner: &Runner, memory: Option<u64>) -> Option<String> {
-        if memory.is_some_and(|bytes| !self.process.limit_memory(bytes)) {
-            return Some("it uses more memory than its next job may".to_owned());
-        }
-        runner.recycling.reason(self.jobs, self.started_at, &self.process)
-    }
-
-    /// Waits until the program exits, once its standard input is closed, and kills it if it does not exit in time.
-    fn end(mut self, until: Instant) {
-        self.process.close_input();
-        while !self.process.has_ended() {
-            let rest = until.saturating_duration_since(Instant::now());
-            if rest.is_zero() || self.read(rest).is_err() {
-                tracing::warn!("a program did not exit when its standard input was closed; killing it");
-                return;
-            }
-            self.output.clear();
-        }
-    }
-
-    /// Sends a job and waits for the reply.
-    fn ask(&mut self, request: &[u8], runner: &Runner, context: &Context) -> Result<Talked, BoxError> {
-        let longest = 2 * runner.max_output + ANSWER_OVERHEAD;
-        let (mut input, mut ending, mut searched) = (Input::part(request), Ending::new(runner.grace), 0);
-        let mut meter = JobMeter::start(self.process.id());
-        loop {
-            let at_most = meter.until_look(ending.look(&mut self.process, context));
-            self.process.exchange(&mut input, &mut self.output, &mut self.errors, at_most)?;
-            self.errors.log(context);
-            meter.look();
-            // A reply at the last moment counts, unless it was too late already.
-            if ending.why().is_none() {
-                let end = self.output[searched..].iter().position(|byte| *byte == b'\n');
-                if let Some(end) = end {
-                    context.report_usage(meter.used());
-                    let rest = self.output.split_off(searched + end + 1);
-                    let mut line = std::mem::replace(&mut self.output, rest);
-                    line.pop();
-                    let has_read_all = input.is_written() && self.process.takes_input();
-                    return Ok(Talked::Answered { line, has_read_all });
-                }
-                searched = self.output.len();
-                if searched > longest {
-                    context.report_usage(meter.used());
-                    let text = format!("the program's reply is longer than {longest} bytes");
-                    return Ok(Talked::Gone(JobError::retry(text).into()));
-                }
-            } else {
-                self.output.clear();
-            }
-            match ending.why() {
-                Some(why) if !ending.goes_on(&self.process) => {
-                    context.report_usage(meter.used());
-                    return Ok(Talked::Ended(ended_early(why, context, &self.errors).into()));
-                }
-                None if self.process.has_ended() || self.process.is_silent() => {
-                    context.report_usage(meter.used());
-                    return Ok(Talked::Gone(self.gone(context)?));
-                }
-                _ => {}
-            }
-        }
-    }
-
-    /// The error of a job whose program ended without a reply.
-    fn gone(&mut self, context: &Context) -> Result<BoxError, BoxError> {
-        if !self.process.has_ended() {
-            // Its standard output is closed: it is probably about to exit.
-            let until = Instant::now() + Duration::from_secs(1);
-            while !self.process.has_ended() && Instant::now() < until {
-                self.read(Duration::from_millis(10))?;
-            }
-        }
-        if !self.process.has_ended() {
-            return Ok(JobError::retry(self.errors.after("the program closed its standard output")).into());
-        }
-        let (status, _) = self.process.end(&mut self.output, &mut self.errors)?;
-        self.errors.log(context);
-        if let Some(what) = self.process.out_of_memory() {
-            return Ok(JobError::out_of_memory(self.errors.after(&what)).into());
-        }
-        let text = self.errors.after(&format!("{} without a reply", self.process.in_words(status)));
-        if was_told_to_end(status, context) {
-            return Ok(JobError::snooze(Duration::ZERO, text).into());
-        }
-        Ok(JobError::retry(text).into())
-    }
-
-    /// Reads everything that the program wrote between two jobs, so that none of it counts as a reply to the next job.
-    /// Does not wait for a program that keeps writing.
-    fn read_all(&mut self) -> std::io::Result<()> {
-        for _ in 0..LAST_READS {
-            if !self.read(Duration::ZERO)? {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads once what the program wrote between two jobs. Returns whether there was anything.
-    fn read(&mut self, at_most: Duration) -> std::io::Result<bool> {
-        self.process.exchange(&mut Input::part(&[]), &mut self.output, &mut self.errors, at_most)
     }
 }

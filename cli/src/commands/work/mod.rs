@@ -17,7 +17,7 @@
 //! | `orphans` | reaps orphans as process 1 of a container |
 //! | `ending` | ends a run early |
 //! | `each_job`, `exit_outcomes` | a program for each job; outcomes of exit codes |
-//! | `kept`, `protocol`, `recycling` | programs that stay, their protocol, and when they are replaced |
+//! | `kept`, `talk`, `protocol`, `recycling` | programs that stay, one of them, their protocol, and when they are replaced |
 //! | `error_tail` | the end of standard error, for the job's error, after the line with the reason |
 //! | `oom_kills` | counts kills by the OOM killer |
 //! | `service_manager` | notifies systemd |
@@ -57,6 +57,7 @@ mod runner;
 mod service_manager;
 mod starting;
 mod summary;
+mod talk;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

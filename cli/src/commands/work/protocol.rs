@@ -10,6 +10,7 @@ use readpast_web::telling_line::exception_line;
 use serde::{Deserialize, Serialize};
 
 use super::parents::{self, ParentEnd};
+use super::talk::shown;
 use crate::json_object;
 use readpast_web::hex;
 
@@ -96,6 +97,16 @@ pub fn request(job: &Job, context: &Context) -> Result<Vec<u8>, BoxError> {
 ///
 /// The outer error is a fault of the reply.
 pub fn read_answer(line: &[u8], job: &Job, max_output: usize) -> Result<Result<Output, JobError>, String> {
+    outcome(line, job, max_output).map_err(|wrong| {
+        let line = shown(line);
+        format!(
+            "invalid reply of the program: {wrong}: {line}\nStandard output is only for replies, one line each; print \
+             everything else to standard error"
+        )
+    })
+}
+
+fn outcome(line: &[u8], job: &Job, max_output: usize) -> Result<Result<Output, JobError>, String> {
     let answer: Answer = json_object::read(line, &FIELDS)?;
     if answer.job_id != job.id() {
         return Err(format!("it is for job {}, but job {} is running", answer.job_id, job.id()));

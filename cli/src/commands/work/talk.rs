@@ -1,0 +1,172 @@
+//! A running program that stays: a line to it for each job, and a line from it for each reply.
+
+use std::io;
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use readpast::{BoxError, Context, Job, JobError};
+
+use super::ending::Ending;
+use super::error_tail::ErrorTail;
+use super::job_meter::JobMeter;
+use super::process::{Input, LAST_READS, Process};
+use super::runner::{Runner, ended_early, was_told_to_end};
+
+/// The most bytes of a reply besides its output: other fields and the error's text.
+const ANSWER_OVERHEAD: usize = 64 << 10;
+
+/// Bytes shown of an invalid reply.
+const SHOWN: usize = 200;
+
+/// A running program, and what it has written.
+pub struct Talk {
+    pub process: Process,
+    pub output: Vec<u8>,
+    pub errors: ErrorTail,
+    /// Its finished jobs.
+    pub jobs: u64,
+    started_at: Instant,
+}
+
+pub enum Talked {
+    /// The reply without its newline.
+    Answered { line: Vec<u8>, has_read_all: bool },
+    /// The program ended; the job has this error.
+    Gone(BoxError),
+    /// The program was ended because the job had to end.
+    Ended(BoxError),
+}
+
+impl Talk {
+    /// Starts a program, with the limit of its first job's memory.
+    pub fn start(runner: &Runner, job: &Job) -> io::Result<Talk> {
+        // A new command each time, because it enters a control group of its own.
+        let mut command = runner.program.for_many_jobs(runner.guard.run());
+        let process = Process::spawn(&mut command, &runner.guard, true, runner.memory_for(job))?;
+        let (output, errors, started_at) = (Vec::new(), ErrorTail::default(), Instant::now());
+        Ok(Talk { process, output, errors, jobs: 0, started_at })
+    }
+
+    /// Why the program is to be replaced before its next job, whose memory is to be limited to this.
+    pub fn is_unfit(&mut self, runner: &Runner, memory: Option<u64>) -> Option<String> {
+        if memory.is_some_and(|bytes| !self.process.limit_memory(bytes)) {
+            return Some("it uses more memory than its next job may".to_owned());
+        }
+        runner.recycling.reason(self.jobs, self.started_at, &self.process)
+    }
+
+    /// Closes the program's standard input and waits until it exits. Returns false if it does not exit in time.
+    pub fn close(&mut self, until: Instant) -> bool {
+        self.process.close_input();
+        while !self.process.has_ended() {
+            let rest = until.saturating_duration_since(Instant::now());
+            if rest.is_zero() || self.read(rest).is_err() {
+                return false;
+            }
+            self.output.truncate(SHOWN);
+        }
+        true
+    }
+
+    /// The same, and kills a program that does not exit in time.
+    pub fn end(mut self, until: Instant) {
+        if !self.close(until) {
+            tracing::warn!("a program did not exit when its standard input was closed; killing it");
+        }
+    }
+
+    /// Sends a job and waits for the reply.
+    pub fn ask(&mut self, request: &[u8], runner: &Runner, context: &Context) -> Result<Talked, BoxError> {
+        let longest = 2 * runner.max_output + ANSWER_OVERHEAD;
+        let (mut input, mut ending, mut searched) = (Input::part(request), Ending::new(runner.grace), 0);
+        let mut meter = JobMeter::start(self.process.id());
+        loop {
+            let at_most = meter.until_look(ending.look(&mut self.process, context));
+            self.process.exchange(&mut input, &mut self.output, &mut self.errors, at_most)?;
+            self.errors.log(context);
+            meter.look();
+            // A reply at the last moment counts, unless it was too late already.
+            if ending.why().is_none() {
+                let end = self.output[searched..].iter().position(|byte| *byte == b'\n');
+                if let Some(end) = end {
+                    context.report_usage(meter.used());
+                    let rest = self.output.split_off(searched + end + 1);
+                    let mut line = std::mem::replace(&mut self.output, rest);
+                    line.pop();
+                    let has_read_all = input.is_written() && self.process.takes_input();
+                    return Ok(Talked::Answered { line, has_read_all });
+                }
+                searched = self.output.len();
+                if searched > longest {
+                    context.report_usage(meter.used());
+                    let text = format!("the program's reply is longer than {longest} bytes");
+                    return Ok(Talked::Gone(JobError::retry(text).into()));
+                }
+            } else {
+                self.output.clear();
+            }
+            match ending.why() {
+                Some(why) if !ending.goes_on(&self.process) => {
+                    context.report_usage(meter.used());
+                    return Ok(Talked::Ended(ended_early(why, context, &self.errors).into()));
+                }
+                None if self.process.has_ended() || self.process.is_silent() => {
+                    context.report_usage(meter.used());
+                    return Ok(Talked::Gone(self.gone(context)?));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The exit status of a program that has exited or closed its standard output. `None`: it is still running a second
+    /// later.
+    pub fn exit_status(&mut self) -> io::Result<Option<ExitStatus>> {
+        // With its standard output closed, it is probably about to exit.
+        let until = Instant::now() + Duration::from_secs(1);
+        while !self.process.has_ended() && Instant::now() < until {
+            self.read(Duration::from_millis(10))?;
+        }
+        if !self.process.has_ended() {
+            return Ok(None);
+        }
+        Ok(Some(self.process.end(&mut self.output, &mut self.errors)?.0))
+    }
+
+    /// The error of a job whose program ended without a reply.
+    fn gone(&mut self, context: &Context) -> Result<BoxError, BoxError> {
+        let Some(status) = self.exit_status()? else {
+            return Ok(JobError::retry(self.errors.after("the program closed its standard output")).into());
+        };
+        self.errors.log(context);
+        if let Some(what) = self.process.out_of_memory() {
+            return Ok(JobError::out_of_memory(self.errors.after(&what)).into());
+        }
+        let text = self.errors.after(&format!("{} without a reply", self.process.in_words(status)));
+        if was_told_to_end(status, context) {
+            return Ok(JobError::snooze(Duration::ZERO, text).into());
+        }
+        Ok(JobError::retry(text).into())
+    }
+
+    /// Reads everything that the program wrote between two jobs, so that none of it counts as a reply to the next job.
+    /// Ends when nothing comes for this long, and does not wait for a program that keeps writing.
+    pub fn read_all(&mut self, pause: Duration) -> io::Result<()> {
+        for _ in 0..LAST_READS {
+            if !self.read(pause)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads once what the program wrote between two jobs. Returns whether there was anything.
+    pub fn read(&mut self, at_most: Duration) -> io::Result<bool> {
+        self.process.exchange(&mut Input::part(&[]), &mut self.output, &mut self.errors, at_most)
+    }
+}
+
+/// The beginning of what a program wrote.
+pub fn shown(written: &[u8]) -> String {
+    String::from_utf8_lossy(&written[..written.len().min(SHOWN)]).into_owned()
+}
