@@ -267,6 +267,20 @@ impl Job {
         }
     }
 
+    /// Sets the id, for the test of a handler that uses it.
+    ///
+    /// ```
+    /// use readpast::{Job, JobId, NewJob};
+    ///
+    /// let job = Job::for_test(NewJob::text("to be")).with_id(JobId(7));
+    /// assert_eq!(job.id(), JobId(7));
+    /// ```
+    #[must_use]
+    pub fn with_id(mut self, id: JobId) -> Job {
+        self.id = id;
+        self
+    }
+
     /// Adds the checkpoint of an earlier attempt, for a handler's test.
     ///
     /// ```
