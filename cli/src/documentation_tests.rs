@@ -130,8 +130,8 @@ fn each_command_that_needs_the_server_names_its_role() {
         }
         let help = command.get_long_about().or(command.get_about()).map(ToString::to_string).unwrap_or_default();
         let last = help.lines().last().unwrap_or_default();
-        let needs_none =
-            ["completions", "man", "hash-password", "health", "dev", "demo"].map(|name| format!(" readpast {name}"));
+        let needs_none = ["completions", "man", "check-program", "hash-password", "health", "dev", "demo"]
+            .map(|name| format!(" readpast {name}"));
         if !needs_none.contains(&path) && !command.is_hide_set() {
             assert!(last.starts_with("Role: "), "{path}: {help}");
         }

@@ -5,6 +5,8 @@ mod audit;
 mod batches;
 mod bench;
 mod changes;
+#[cfg(unix)]
+mod check_program;
 mod enqueue;
 #[cfg(feature = "entra")]
 mod entra;

@@ -95,6 +95,16 @@ impl Guard {
         &self.run
     }
 
+    /// The programs that are running, and what they have started, as `sleep (4711)`. Finds them only on Linux.
+    pub fn left(&self) -> Vec<String> {
+        let name = |process: &Pid| {
+            let pid = process.as_raw_pid();
+            let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default(); // it may have ended
+            format!("{} ({pid})", name.trim_end())
+        };
+        marked(&OsString::from(format!("{RUN}={}", self.run))).iter().map(name).collect()
+    }
+
     /// Kills this group when the worker dies, from now on.
     ///
     /// # Errors

@@ -25,6 +25,11 @@ impl Guard {
         &self.run
     }
 
+    /// Unknown here.
+    pub fn left(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Does nothing.
     pub fn end(&self) {}
 }

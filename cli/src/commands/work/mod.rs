@@ -18,6 +18,7 @@
 //! | `ending` | ends a run early |
 //! | `each_job`, `exit_outcomes` | a program for each job; outcomes of exit codes |
 //! | `kept`, `talk`, `protocol`, `recycling` | programs that stay, one of them, their protocol, and when they are replaced |
+//! | `check_program` | checks that a program speaks the protocol |
 //! | `error_tail` | the end of standard error, for the job's error, after the line with the reason |
 //! | `oom_kills` | counts kills by the OOM killer |
 //! | `service_manager` | notifies systemd |
@@ -28,6 +29,7 @@
 
 #[cfg(target_os = "linux")]
 mod before_exec;
+mod check_program;
 mod each_job;
 mod ending;
 mod error_tail;
@@ -93,6 +95,7 @@ use service_manager::ServiceManager;
 use starting::Starting;
 use summary::Summary;
 
+pub use check_program::CheckProgram;
 #[cfg(unix)]
 pub use guard::GuardCommand;
 
@@ -197,6 +200,9 @@ impl From<KeptLogs> for KeepLog {
         }
     }
 }
+
+/// Why an argument of a program that stays is refused.
+const NO_PLACEHOLDERS: &str = "with --keep, the arguments cannot have placeholders, because the program runs many jobs";
 
 /// The library's limit of an output.
 const MAX_OUTPUT: usize = 256 << 20;
@@ -311,8 +317,7 @@ impl Work {
     fn runner(&self) -> Result<(Runner, Option<TempDir>)> {
         let (program, files) = Program::new(self.shell.as_deref(), &self.program, &self.pass_env)?;
         if self.keep && !program.is_constant() {
-            let message = "with --keep, the arguments cannot have placeholders, because the program runs many jobs";
-            return Err(failure(Exit::Usage, message));
+            return Err(failure(Exit::Usage, NO_PLACEHOLDERS));
         }
         if self.memory.is_some_and(|memory| memory < LEAST_MEMORY) {
             return Err(failure(Exit::Usage, "--memory must be at least 1MiB"));

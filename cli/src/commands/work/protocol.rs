@@ -14,6 +14,9 @@ use super::talk::shown;
 use crate::json_object;
 use readpast_web::hex;
 
+/// The version of the protocol (docs/work.md). Fields may be added to it.
+pub const VERSION: u32 = 1;
+
 /// A job, with the names of `readpast job --json`. All fields are present, if need be null.
 #[derive(Serialize)]
 struct Request<'a> {
