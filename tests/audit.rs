@@ -233,7 +233,7 @@ async fn each_procedure_that_acts_notes_it() {
         (one("pause"), "pause", None, None),
         (one("resume"), "resume", None, None),
         (
-            format!("EXEC [$(schema)].[pause_all] @why = N'a \"b\"'"),
+            "EXEC [$(schema)].[pause_all] @why = N'a \"b\"'".to_owned(),
             "pause_all",
             Some(json!({ "why": "a \"b\"" })),
             None,
