@@ -166,10 +166,16 @@ mod tests {
 
     #[test]
     fn only_a_tree_over_its_limit_is_killed() {
+        use std::io::Read;
         use std::os::unix::process::CommandExt;
+        use std::process::{Command, Stdio};
 
         let mut children = [0, u64::MAX].map(|limit| {
-            let child = std::process::Command::new("sleep").arg("60").process_group(0).spawn().unwrap();
+            let mut shell = Command::new("sh");
+            shell.args(["-c", "echo; read line"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+            let mut child = shell.process_group(0).spawn().unwrap();
+            // A program that has only just been started may have no resident memory yet.
+            child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
             (child, limit)
         });
         let all = Running::all();
