@@ -7,7 +7,6 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use askama::Template;
 use axum::extract::State;
 use axum::http::{HeaderValue, Uri, header};
 use axum::response::sse::{Event, KeepAlive, Sse};
@@ -24,6 +23,7 @@ use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::pages;
 use crate::readings::Reading;
+use crate::render;
 use crate::running_jobs;
 use crate::security::visitor::Visitor;
 
@@ -106,7 +106,7 @@ impl Source {
             }
             Source::Operation { progress } => {
                 progress.changed().await.ok()?;
-                rendered(&operation_page::Live::new(&progress.borrow_and_update()))?
+                render::part(&operation_page::Live::new(&progress.borrow_and_update()))?
             }
             Source::Count(count) => {
                 if !count.goes_on() {
@@ -115,14 +115,9 @@ impl Source {
                 let _turn = app.connections.of_page().await.ok()?;
                 let counted = count.go_on(COUNTING).await;
                 counted.inspect_err(|error| tracing::debug!(%error, "jobs could not be counted")).ok()?;
-                rendered(&count.live())?
+                render::part(&count.live())?
             }
         };
         Some(Event::default().data(html))
     }
-}
-
-fn rendered(part: &impl Template) -> Option<Arc<str>> {
-    let html = part.render().inspect_err(|error| tracing::error!(%error, "cannot render a template"));
-    html.ok().map(Arc::from)
 }

@@ -16,6 +16,7 @@ use crate::counts::{Counts, Exact, MOST};
 use crate::last_hour::LastHour;
 use crate::problem::{self, Problem};
 use crate::recent::{History, Recent};
+use crate::render;
 use crate::texts::age;
 use crate::time;
 
@@ -294,10 +295,7 @@ impl Reading {
     /// The HTML of a part, rendered once for all browsers that show relative times. `None`: rendering failed, which is a
     /// defect.
     pub fn html<'a, T: Template>(&'a self, part: Part, template: fn(&'a Reading) -> T) -> Option<Arc<str>> {
-        let make = || {
-            let html = template(self).render();
-            html.inspect_err(|error| tracing::error!(%error, "cannot render a template")).ok().map(Arc::from)
-        };
+        let make = || render::part(&template(self));
         if time::is_exact() {
             return make();
         }

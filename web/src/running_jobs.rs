@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use askama::Template;
 use parking_lot::Mutex;
 use readpast::admin::JobState;
 use readpast::{Fence, JobId, Queue};
@@ -13,6 +12,7 @@ use tokio::sync::watch;
 use crate::app::App;
 use crate::failure::Failure;
 use crate::pages::job::Live;
+use crate::render;
 
 /// How often an attempt is read.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -124,8 +124,7 @@ impl Reader {
             None => !self.has_missed,
         };
         if is_news {
-            let html = live.render().inspect_err(|error| tracing::error!(%error, "cannot render a template"));
-            self.html.send_replace(Some(html.map_err(|_| Failure::Internal)?.into()));
+            self.html.send_replace(Some(render::part(&live).ok_or(Failure::Internal)?));
             self.sent = Some(live);
         }
         Ok(!is_over)

@@ -13,7 +13,7 @@ use crate::app::App;
 use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::frame::Frame;
-use crate::links::link;
+use crate::links::worker_link;
 use crate::render::html;
 use crate::security::visitor::Visitor;
 use crate::texts::counted;
@@ -58,7 +58,7 @@ pub async fn stop_worker(State(app): State<App>, visitor: Visitor, uri: Uri) -> 
         ),
         action: "stop_worker",
         field: ("id", &id),
-        back: link("worker", [("queue", queue.name()), ("id", &id)]),
+        back: worker_link(&worker),
     }))
 }
 

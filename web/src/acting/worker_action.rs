@@ -11,7 +11,7 @@ use super::noted::{Noted, note};
 use crate::app::App;
 use crate::failure::Failure;
 use crate::fields::Fields;
-use crate::links::{link, see_other};
+use crate::links::{see_other, worker_link};
 use crate::security::visitor::Visitor;
 
 /// The actions, as the audit names them.
@@ -37,7 +37,7 @@ pub async fn act(
     noted.end(asked, |_| None).await?;
     let said = format!("Worker {} was asked to {wish}. Its next heartbeat delivers it.", worker.name);
     app.sessions.say(&visitor.session, said);
-    Ok(see_other(&link("worker", [("queue", queue.name()), ("id", id.as_str())])))
+    Ok(see_other(&worker_link(&worker)))
 }
 
 fn wish(action: &str, fields: &Fields) -> Result<Wish, Failure> {
