@@ -157,20 +157,20 @@ async fn twenty_browsers_read_a_log_once_a_second_and_none_does_not() {
     worker.shutdown().await.unwrap();
 }
 
-/// Counts the calls of a procedure. Each waits while the gate is shut, a minute at the most.
+/// Counts the calls of a procedure. Those beyond the number that may pass wait, a minute at the most.
 struct Calls {
     made: Arc<AtomicU64>,
-    is_shut: Arc<AtomicBool>,
+    may_pass: Arc<AtomicU64>,
 }
 
 impl Calls {
     async fn of(fixture: &Fixture, procedure: &str) -> Calls {
-        let calls = Calls { made: Arc::default(), is_shut: Arc::default() };
-        let (made, is_shut) = (calls.made.clone(), calls.is_shut.clone());
+        let calls = Calls { made: Arc::default(), may_pass: Arc::new(AtomicU64::new(u64::MAX)) };
+        let (made, may_pass) = (calls.made.clone(), calls.may_pass.clone());
         dev_server().await.faults().on_call(&fixture.procedure_to_fail(procedure), move |_| {
-            made.fetch_add(1, Ordering::Relaxed);
+            let number = made.fetch_add(1, Ordering::Relaxed) + 1;
             let begin = Instant::now();
-            while is_shut.load(Ordering::Acquire) && begin.elapsed() < Duration::from_secs(60) {
+            while number > may_pass.load(Ordering::Acquire) && begin.elapsed() < Duration::from_secs(60) {
                 std::thread::sleep(Duration::from_millis(5));
             }
             None
@@ -178,8 +178,12 @@ impl Calls {
         calls
     }
 
-    fn shut(&self, is_shut: bool) {
-        self.is_shut.store(is_shut, Ordering::Release);
+    fn let_pass(&self, calls: u64) {
+        self.may_pass.store(calls, Ordering::Release);
+    }
+
+    fn let_all_pass(&self) {
+        self.let_pass(u64::MAX);
     }
 
     fn made(&self) -> u64 {
@@ -198,7 +202,7 @@ async fn browsers_that_have_gone_away_cost_no_readings() {
     }
     let fixture = Fixture::new("gone_browsers").await;
     let calls = Calls::of(&fixture, "job_logs").await;
-    calls.shut(true);
+    calls.let_pass(0);
     let mut browser = fixture.open();
     let mut first = browser.listen(&live_of(JobId(1))).await;
     calls.until(1).await;
@@ -207,7 +211,7 @@ async fn browsers_that_have_gone_away_cost_no_readings() {
     }
     // Whoever comes back to one of them is told, too.
     let mut last = browser.listen(&live_of(JobId(299))).await;
-    calls.shut(false);
+    calls.let_all_pass();
     for live in [&mut first, &mut last] {
         assert!(live.next().await.unwrap().contains("data-over"));
     }
@@ -226,13 +230,12 @@ async fn a_job_that_is_locked_for_a_moment_has_not_ended() {
     fixture.sql(claim).await;
     let locked = fixture.begin("BEGIN TRANSACTION; UPDATE [$(schema)].[jobs] SET priority = 1").await;
     let calls = Calls::of(&fixture, "peek").await;
+    calls.let_pass(1);
     let mut live = fixture.open().listen(&live_of(job)).await;
-    calls.until(1).await;
-    calls.shut(true);
     calls.until(2).await;
     drop(locked);
     until("it is unlocked", async || fixture.queue.admin().stats(None).await.unwrap().claimed == 1).await;
-    calls.shut(false);
+    calls.let_all_pass();
     let html = live.next().await.unwrap();
     assert!(!html.contains("data-over"), "{html}");
     let _locked = fixture.begin("BEGIN TRANSACTION; UPDATE [$(schema)].[jobs] SET priority = 1").await;
@@ -265,14 +268,11 @@ async fn a_first_reading_that_takes_long_is_waited_for() {
     }
     let fixture = Fixture::new("slow_log").await;
     let calls = Calls::of(&fixture, "job_logs").await;
-    calls.shut(true);
+    calls.let_pass(0);
     let mut live = fixture.open().listen(&live_of(JobId(1))).await;
-    let let_go = async {
-        tokio::time::sleep(Duration::from_secs(6)).await;
-        calls.shut(false);
-    };
-    let (html, ()) = tokio::join!(live.next(), let_go);
-    assert!(html.unwrap().contains("data-over"));
+    assert_eq!(live.event().await.as_deref(), Some(""), "nothing was read for some seconds");
+    calls.let_all_pass();
+    assert!(live.next().await.unwrap().contains("data-over"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -283,7 +283,7 @@ async fn a_live_log_goes_on_after_pages_that_take_long() {
     let fixture = Fixture::new("slow_pages").await;
     let (job, worker, _) = running_job(&fixture).await;
     let calls = Calls::of(&fixture, "list_audit").await;
-    calls.shut(true);
+    calls.let_pass(0);
     let browser = fixture.open();
     let ask = |mut browser: Browser| tokio::spawn(async move { browser.page("audit").await });
     let pages: Vec<_> = (0..3).map(|_| ask(browser.clone())).collect();
@@ -291,7 +291,7 @@ async fn a_live_log_goes_on_after_pages_that_take_long() {
     let mut live = browser.clone().listen(&live_of(job)).await;
     let let_go = async {
         tokio::time::sleep(Duration::from_secs(11)).await; // longer than a page waits for its turn
-        calls.shut(false);
+        calls.let_all_pass();
     };
     let (html, ()) = tokio::join!(live.next(), let_go);
     assert!(html.unwrap().contains("first"));

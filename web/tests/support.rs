@@ -260,6 +260,16 @@ pub struct Live {
 impl Live {
     /// The next part's HTML; `None`: it has ended.
     pub async fn next(&mut self) -> Option<String> {
+        loop {
+            let html = self.event().await?;
+            if !html.is_empty() {
+                return Some(html);
+            }
+        }
+    }
+
+    /// The next event's HTML, which is empty if it only keeps the connection alive; `None`: it has ended.
+    pub async fn event(&mut self) -> Option<String> {
         let mut frames = std::mem::replace(&mut self.body, Body::empty()).into_data_stream();
         let read = async {
             loop {
@@ -269,10 +279,7 @@ impl Live {
                     let lines: Vec<&str> = lines.map(|line| line.strip_prefix(' ').unwrap_or(line)).collect();
                     let (html, rest) = (lines.join("\n"), rest.to_owned());
                     self.read = rest;
-                    if !html.is_empty() {
-                        return Some(html);
-                    }
-                    continue; // one that keeps the connection alive
+                    return Some(html);
                 }
                 let bytes = frames.next().await?.ok()?;
                 self.read.push_str(std::str::from_utf8(&bytes).unwrap());
