@@ -14,13 +14,13 @@ CREATE OR ALTER PROCEDURE [$(schema)].[cancel]
     @why       nvarchar(1001) = NULL,  -- up to 1,000 characters; a longer text is rejected, not cut
     @jobs      [$(schema)].[id_list] READONLY,
     @audit_id  bigint = NULL,  -- the caller's entry in the audit (begin_audit); NULL: this call adds one
-    @cancelled int = NULL OUTPUT  -- cancelled jobs and those whose workers were asked, also in other queues that they were moved to
+    -- cancelled jobs and those whose workers were asked, also in other queues that they were moved to
+    @cancelled int = NULL OUTPUT
 AS
 SET NOCOUNT, XACT_ABORT, CONCAT_NULL_YIELDS_NULL ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @error nvarchar(4000), @granted bit,
-    @next_id int, @next nvarchar(128), @own bigint,
-    @more int;
+    @next_id int, @next nvarchar(128), @own bigint, @more int;
 DECLARE @asked [$(schema)].[id_list];
 DECLARE @members [$(schema)].[member_list];
 DECLARE @held TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, fence int NOT NULL, running bit NOT NULL,

@@ -56,7 +56,8 @@ BEGIN
     SET @queue = (SELECT name FROM [$(schema)].[queues] WHERE queue_id = @queue_id);
     DELETE @list;
     INSERT @list (job_id) SELECT job_id FROM @jobs WHERE queue_id = @queue_id;
-    EXEC [$(schema)].[cancel] @queue = @queue, @why = @why, @jobs = @list, @audit_id = @audit_id, @cancelled = @more OUTPUT;
+    EXEC [$(schema)].[cancel] @queue = @queue, @why = @why, @jobs = @list, @audit_id = @audit_id,
+        @cancelled = @more OUTPUT;
     SET @cancelled = @cancelled + @more;
     DELETE @jobs WHERE queue_id = @queue_id;
 END;
