@@ -18,8 +18,8 @@ SET IMPLICIT_TRANSACTIONS OFF;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @database nvarchar(128) = DB_NAME(),
     @place nvarchar(150) = CONCAT(DB_ID(), N' $(schema)'),
     @server nvarchar(128) = CAST(SERVERPROPERTY(N'ServerName') AS nvarchar(128)),
-    @guid uniqueidentifier, @fork uniqueidentifier, @group uniqueidentifier, @home_id int, @is_home bit = 0,
-    @since datetime2(3);
+    @guid uniqueidentifier, @fork uniqueidentifier, @group uniqueidentifier, @home_id int, @homes int,
+    @is_in_group bit, @is_home bit = 0, @since datetime2(3);
 
 -- 5: Azure SQL Database, 8: Azure SQL Managed Instance
 IF CAST(SERVERPROPERTY(N'EngineEdition') AS int) NOT IN (5, 8)
@@ -29,18 +29,19 @@ BEGIN
     SELECT @group = d.group_database_id FROM sys.databases AS d WHERE d.database_id = DB_ID();
 END;
 
+-- One statement reads all of it. Between two, another connection could note the first home.
 -- The case of a server's name differs between versions of SQL Server: "SERVERPROPERTY", ServerName.
-SELECT TOP (1) @home_id = h.home_id
+SELECT @homes = COUNT(*), @is_in_group = MAX(CASE WHEN h.group_database_id = @group THEN 1 ELSE 0 END),
+    @home_id = NULLIF(MIN(
+        CASE WHEN (h.server COLLATE Latin1_General_100_CI_AS = @server COLLATE Latin1_General_100_CI_AS
+                   OR h.server IS NULL)
+                AND h.database_name COLLATE Latin1_General_100_CI_AS = @database COLLATE Latin1_General_100_CI_AS
+                AND (h.database_guid = @guid OR h.database_guid IS NULL OR @guid IS NULL)
+                AND (h.recovery_fork_guid = @fork OR h.recovery_fork_guid IS NULL OR @fork IS NULL)
+            THEN h.home_id ELSE 2147483647 END), 2147483647)
 FROM [$(schema)].[homes] AS h WITH (NOLOCK)
-WHERE (h.server COLLATE Latin1_General_100_CI_AS = @server COLLATE Latin1_General_100_CI_AS OR h.server IS NULL)
-    AND h.database_name COLLATE Latin1_General_100_CI_AS = @database COLLATE Latin1_General_100_CI_AS
-    AND (h.database_guid = @guid OR h.database_guid IS NULL OR @guid IS NULL)
-    AND (h.recovery_fork_guid = @fork OR h.recovery_fork_guid IS NULL OR @fork IS NULL)
-ORDER BY CASE WHEN h.database_guid = @guid THEN 0 ELSE 1 END, h.home_id
 OPTION (MAXDOP 1);
-IF @home_id IS NOT NULL OR @confirm = 1
-    OR NOT EXISTS (SELECT 1 FROM [$(schema)].[homes] WITH (NOLOCK))  -- the first use
-    OR EXISTS (SELECT 1 FROM [$(schema)].[homes] AS h WITH (NOLOCK) WHERE h.group_database_id = @group)
+IF @home_id IS NOT NULL OR @confirm = 1 OR @homes = 0 OR @is_in_group = 1
     SET @is_home = 1;
 
 IF @@TRANCOUNT > 0

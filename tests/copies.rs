@@ -7,6 +7,7 @@ use std::time::Duration;
 use readpast::admin::{Check, CheckResult, Held, QueueOptions, Schedule};
 use readpast::{BoxError, Context, Handlers, Job, NewJob, Queue, Worker};
 
+use crate::deleting::{hold_up, let_go_on, send_until_it_waits};
 use crate::support::{Fixture, WorkerSession, dev_server, numbers, until};
 
 fn no_op() -> Handlers {
@@ -73,6 +74,31 @@ async fn a_copy_runs_nothing_until_it_is_confirmed() {
     let worker = Worker::builder(&copy, no_op()).start().await.unwrap();
     assert_eq!(held(&copy).await, (false, None), "it is a home now");
     worker.shutdown().await.unwrap();
+    fixture.remove().await;
+}
+
+/// Two connections are the first to use a schema, at the same time.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_home_that_is_noted_during_the_first_check_makes_no_copy() {
+    let fixture = Fixture::new("first_home").await;
+    fixture.sql("DELETE [$(schema)].[homes]").await;
+    let before = "IF @home_id IS NOT NULL OR @confirm";
+    let mut holder = hold_up(&fixture, include_str!("../sql/199_check_home.sql"), before).await;
+    let check = "EXEC [$(schema)].[check_home]";
+    let first = send_until_it_waits(&fixture, check).await;
+    fixture
+        .sql(
+            "INSERT [$(schema)].[homes] (server, database_name, database_guid, recovery_fork_guid, noted_at)
+             SELECT CAST(SERVERPROPERTY(N'ServerName') AS nvarchar(128)), DB_NAME(), r.database_guid,
+                 r.recovery_fork_guid, SYSUTCDATETIME()
+             FROM sys.database_recovery_status AS r WHERE r.database_id = DB_ID()",
+        )
+        .await;
+    let_go_on(&mut holder).await;
+    let (mut session, error) = first.await.unwrap();
+    assert_eq!(error, None);
+    assert_eq!(session.number("SELECT COUNT(*) FROM [$(schema)].[holds]").await, 0);
+    drop((holder, session));
     fixture.remove().await;
 }
 

@@ -430,7 +430,10 @@ async fn jobs_that_are_moved_at_random_end_once_and_leave_no_turn() {
             (WorkerSession::register_for(&fixture, "work").await, WorkerSession::register_for(&fixture, "large").await);
         let open = "SELECT COUNT(*) FROM [$(schema)].[jobs] WHERE batch_id IS NOT NULL AND ended = 0";
         let mut session = fixture.session().await;
+        let mut looks = 0;
         while session.number(open).await > 0 {
+            looks += 1;
+            assert!(looks < 1_000, "round {round}: nobody can claim what is open");
             for (worker, name) in [(&mut work, "work"), (&mut large, "large")] {
                 session.sql(&format!("EXEC [$(schema)].[promote] @queue = N'{name}'")).await;
                 let mut jobs = worker.claim(100).await;
