@@ -110,7 +110,7 @@ async fn a_program_gets_the_job_in_json_and_no_secret() {
     let expected = serde_json::json!({
         "job_id": job.0, "attempt": 1, "max_attempts": 3, "fence": 1, "kind": "resize", "correlation_id": null,
         "group_key": null, "batch_id": null, "headers": {"tenant": "acme"}, "parents": null, "time_limit_s": null,
-        "payload_text": "a\n\"b\"", "payload_hex": null,
+        "checkpoint_text": null, "checkpoint_hex": null, "payload_text": "a\n\"b\"", "payload_hex": null,
     });
     assert_eq!(request, expected);
     let variables: Vec<_> = told[1].as_object().unwrap().keys().collect();
@@ -141,6 +141,77 @@ async fn an_answer_decides_about_the_job() {
         let row = work.row(job).await;
         assert_eq!((row.state, row.attempt, row.error.as_deref()), (state, attempt, error), "{row:?}");
     }
+}
+
+/// A program that asks for more: it notes what its first attempt has done, and gets it as bytes in the second.
+const ASKS: &str = "
+import json, os, signal, sys
+def say(line, data=b''):
+    os.write(1, json.dumps(line).encode() + b'\\n' + data)
+say({'protocol': 1, 'bytes': True, 'stop': True})
+for line in sys.stdin.buffer:
+    job = json.loads(line)
+    if 'stop' in job: continue
+    payload = sys.stdin.buffer.read(job.get('payload_bytes', 0))
+    checkpoint = sys.stdin.buffer.read(job.get('checkpoint_bytes', 0)) or (job.get('checkpoint_text') or '').encode()
+    me = {'job_id': job['job_id']}
+    handle(job, payload, checkpoint, me)
+";
+
+/// The arguments that keep a program that asks for more, with this `handle`.
+fn asking(handle: &str) -> Vec<String> {
+    let program = format!("def handle(job, payload, checkpoint, me):\n{handle}\n{ASKS}").replace('{', "{{");
+    ["--keep", "--threads", "1", "--", "python3", "-c", &program].map(str::to_owned).to_vec()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_may_ask_for_bytes_and_note_what_it_has_done() {
+    if !has("python3") {
+        return;
+    }
+    let work = WorkFixture::new("bytes").await;
+    work.enqueue(NewJob::text("it asks meanwhile")).await;
+    let binary: Vec<u8> = (0..=255).cycle().take(300_000).collect();
+    let (job, empty) = (work.enqueue(NewJob::bytes(binary.clone())).await, work.enqueue(NewJob::bytes([])).await);
+    let handle = "
+    if len(payload) == 300000 and not checkpoint:
+        say({**me, 'checkpoint_bytes': 3}, b'\\x00\\n\\xff')
+        say({**me, 'progress': 0.5, 'progress_text': 'half', 'log': 'as far as half'})
+        return say({**me, 'error': 'later', 'retry_in_s': 0})
+    assert ('payload_bytes' in job) == ('kind' not in job), 'what has no value is left out'
+    output = payload + checkpoint
+    say({**me, 'output_bytes': len(output)}, output)";
+    let run = drain(&work, &asking(handle));
+    assert!(run.stdout.starts_with("3 done, 1 retried"), "{run:?}");
+    let output = work.queue.admin().job(job, None).await.unwrap().unwrap().output.unwrap();
+    assert_eq!((output.len(), &output[300_000..]), (300_003, &b"\0\n\xff"[..]));
+    assert!(output[..300_000] == binary);
+    assert_eq!(work.row(empty).await.output.unwrap_or_default(), b"");
+    let logs = work.queue.admin().logs(job, 1 << 20).await.unwrap();
+    assert!(logs.iter().any(|log| log.text == "as far as half\n"), "{logs:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_asks_for_it_is_told_when_its_worker_stops() {
+    if !has("python3") {
+        return;
+    }
+    let work = WorkFixture::new("told").await;
+    let job = work.enqueue(NewJob::text("x")).await;
+    let handle = "
+    say({**me, 'checkpoint_text': 'so far', 'progress': 0.5})
+    if checkpoint: return say({**me, 'output_text': checkpoint.decode()})
+    open('started', 'w').close()
+    said = json.loads(sys.stdin.buffer.readline())
+    say({**me, 'error': json.dumps(said), 'snooze_s': 0})";
+    let worker = start(&work, &asking(handle));
+    wait_for("the job runs", || std::path::Path::new(&work.path("started")).exists());
+    worker.signal(Signal::TERM);
+    worker.end().ok();
+    let row = work.row(job).await;
+    assert_eq!((row.attempt, row.error.as_deref()), (0, Some("{\"stop\": true}")), "{row:?}");
+    drain(&work, &asking(handle)).ok();
+    assert_eq!(work.output(job).await, "so far");
 }
 
 /// Each program says its number, and the first attempt of a job can do what its payload says.
@@ -178,7 +249,7 @@ async fn a_program_that_crashes_costs_its_job_one_attempt() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_that_is_no_json_is_a_failure() {
-    let error = "invalid reply of the program: not JSON from column 1 on: hello\nStandard output is only for replies";
+    let error = "invalid line of the program: not JSON from column 1 on: hello\nStandard output is only for replies";
     recovers("no_json", "return 'hello'", error).await;
 }
 
@@ -203,7 +274,7 @@ async fn an_answer_that_does_not_end_is_a_failure() {
     let handle = "    while True: sys.stdout.write('x' * 10000)";
     drain(&work, &[vec!["--max-output".to_owned(), "1KiB".to_owned()], python(handle)].concat()).ok();
     let error = work.row(job).await.error.unwrap();
-    assert_eq!(error, "the program's reply is longer than 67584 bytes");
+    assert!(error.starts_with("invalid line of the program: it is longer than 67584 bytes: xxx"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use super::guard::Guard;
 use super::process::Input;
 use super::program::Program;
-use super::protocol::{self, VERSION};
+use super::protocol::{self, Meaning, STOP, Said, VERSION};
 use super::recycling::Recycling;
 use super::runner::Runner;
 use super::starting::Starting;
@@ -26,7 +26,7 @@ use crate::texts::{counted, duration, exact, first_line};
 /// Check that a program can be run by `readpast work --keep`, without SQL Server.
 ///
 /// Starts the program, sends it jobs as a worker does, and says what it does wrong. A reply with an error conforms, and
-/// is shown: whether a job fails is the program's business. See docs/work.md.
+/// is shown: whether a job fails is the program's business. See docs/protocol.md.
 ///
 /// Exit code 1: the program does not conform.
 #[derive(Debug, Args)]
@@ -88,7 +88,7 @@ type Found = Result<Option<String>, String>;
 type TakeTurn = fn(&mut Check) -> Found;
 
 /// The turns of the check, with their names.
-const TURNS: [(&str, TakeTurn); 11] = [
+const TURNS: [(&str, TakeTurn); 12] = [
     ("silence before the first job", |check| check.silence(SILENCE, "before its first job")),
     ("a text", |check| check.job(check.usual())),
     ("an empty payload", |check| check.job(NewJob::text(""))),
@@ -106,6 +106,7 @@ const TURNS: [(&str, TakeTurn); 11] = [
         check.send(context, b"", SILENCE)
     }),
     ("exit when standard input is closed", Check::end),
+    ("a job at once after the start", Check::job_at_once),
 ];
 
 #[derive(Debug, Serialize)]
@@ -193,6 +194,12 @@ impl Check {
         self.send(context, b"", SHORT_SILENCE)
     }
 
+    /// A job that is sent before the program can have asked for anything.
+    fn job_at_once(&mut self) -> Found {
+        self.talk = None; // the next program is a new one
+        self.job(self.usual())
+    }
+
     fn full_job(&mut self) -> Found {
         let job = self.usual().kind("check").header("tenant", "acme").group_key("group").batch(BatchId(FIRST_ID));
         let job = job.correlation_id(Uuid::new_v4()).time_limit(Duration::from_secs(60)).max_attempts(3);
@@ -217,17 +224,19 @@ impl Check {
 
     /// Sends a job, with these bytes after its opening brace, and reads the reply. The program must then be silent.
     fn send(&mut self, context: Context, added: &[u8], silence: Duration) -> Found {
-        let mut request = protocol::request(context.job(), &context).map_err(|error| error.to_string())?;
+        let mut talk = self.take_program()?;
+        let request = protocol::request(context.job(), &context, talk.asked());
+        let mut request = request.map_err(|error| error.to_string())?;
         request.splice(1..1, added.iter().copied());
         let context = context.time_limit(self.options.within); // after the request, which states the job's own
-        let mut talk = self.take_program()?;
         talk.errors.clear();
         // If this returns early, the program is dropped, which kills it.
         let result = match talk.ask(&request, &self.runner, &context).map_err(|error| error.to_string())? {
             Talked::Answered { has_read_all: false, .. } => {
                 return Err("it replied before it had read the whole line of its job".to_owned());
             }
-            Talked::Answered { line, .. } => protocol::read_answer(&line, context.job(), MAX_OUTPUT)?,
+            Talked::Answered { result, .. } => result,
+            Talked::Wrong(wrong) => return Err(wrong),
             Talked::Gone(error) if talk.process.has_ended() || talk.process.is_silent() => {
                 return Err(format!("{error}\n{STAYS}"));
             }
@@ -236,9 +245,10 @@ impl Check {
                 let what = talk.errors.after(&format!("no reply within {}", exact(self.options.within)));
                 drop(talk);
                 self.has_given_up = true;
-                return Err(format!("{what}\n{}", self.why_silent(&request, context.job())?));
+                return Err(format!("{what}\n{}", self.why_silent(&request, &context)?));
             }
         };
+        talk.jobs += 1;
         self.talk = Some(talk);
         self.silence(silence, "after its reply")?;
         let error = result.err().map(|error| match error.source() {
@@ -267,6 +277,7 @@ impl Check {
         loop {
             let rest = until.saturating_duration_since(Instant::now());
             talk.read(rest).map_err(|error| error.to_string())?;
+            talk.read_asked();
             if !talk.output.is_empty() {
                 talk.read_all(REST).map_err(|error| error.to_string())?;
                 let said = shown(&std::mem::take(&mut talk.output));
@@ -288,7 +299,7 @@ impl Check {
     }
 
     /// Why a new program does not reply to this job either: perhaps it does once its standard input is closed.
-    fn why_silent(&mut self, request: &[u8], job: &Job) -> Result<&'static str, String> {
+    fn why_silent(&mut self, request: &[u8], context: &Context) -> Result<&'static str, String> {
         let (mut talk, mut input) = (self.take_program()?, Input::all(request));
         let until = Instant::now() + self.options.within;
         let mut wait = |talk: &mut Talk| {
@@ -301,7 +312,10 @@ impl Check {
         wait(&mut talk).map_err(|error| error.to_string())?;
         let mut lines = talk.output.split(|byte| *byte == b'\n');
         let unended = lines.next_back().unwrap_or_default();
-        let is_reply = |line: &[u8]| protocol::read_answer(line, job, MAX_OUTPUT).is_ok();
+        let is_reply = |line: &[u8]| {
+            let meaning = Said::read(line).and_then(|said| said.about(&[], context, MAX_OUTPUT));
+            matches!(meaning, Ok(Meaning::Reply(_)))
+        };
         if is_reply(unended) {
             return Ok("End each reply with a line feed");
         }
@@ -313,6 +327,11 @@ impl Check {
 
     fn end(&mut self) -> Found {
         let mut talk = self.take_program()?;
+        let (mut input, until) = (Input::part(STOP), Instant::now() + self.options.within);
+        while talk.asked().stop && !input.is_written() && Instant::now() < until {
+            let sent = talk.process.exchange(&mut input, &mut talk.output, &mut talk.errors, REST);
+            sent.map_err(|error| error.to_string())?;
+        }
         if !talk.close(Instant::now() + self.options.grace) {
             let grace = exact(self.options.grace);
             return Err(format!(
@@ -390,6 +409,6 @@ impl Report {
             0 => String::new(),
             left => format!("; {left} more not checked"),
         };
-        format!("{} {verb} wrong{not_checked}; the protocol is in docs/work.md", counted(wrong as u64, "turn"))
+        format!("{} {verb} wrong{not_checked}; the protocol is in docs/protocol.md", counted(wrong as u64, "turn"))
     }
 }

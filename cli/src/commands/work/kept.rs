@@ -44,17 +44,26 @@ impl Kept {
     ///
     /// The job's outcome, or why there is no reply.
     pub fn run(&self, runner: &Runner, job: &Job, context: &Context) -> Result<Output, BoxError> {
-        let request = protocol::request(job, context)?;
         // No other job runs on this thread meanwhile: nothing here waits for rayon.
         let place = lock(&self.places).entry(thread::current().id()).or_default().clone();
         let mut place = lock(&place);
         let Some(mut talk) = place.ready(runner, job, context)? else {
             return Err(JobError::snooze(Duration::ZERO, "not started: the worker waited to start its program").into());
         };
+        let request = match protocol::request(job, context, talk.asked()) {
+            Ok(request) => request,
+            Err(error) => {
+                place.program = Some(talk);
+                return Err(error);
+            }
+        };
         talk.errors.clear();
-        let (answer, has_read_all) = match talk.ask(&request, runner, context)? {
-            Talked::Answered { line, has_read_all } => {
-                (protocol::read_answer(&line, job, runner.max_output), has_read_all)
+        // If it is not kept, the program is killed, as it is dropped.
+        let (result, has_read_all) = match talk.ask(&request, runner, context)? {
+            Talked::Answered { result, has_read_all } => (result, has_read_all),
+            Talked::Wrong(wrong) => {
+                place.failures += 1;
+                return Err(JobError::retry(wrong).into());
             }
             Talked::Gone(error) => {
                 place.failures += 1;
@@ -62,27 +71,19 @@ impl Kept {
             }
             Talked::Ended(error) => return Err(error),
         };
-        match answer {
-            Ok(result) => {
-                place.failures = 0;
-                // A child of the program may have been killed.
-                let out_of_memory_text = result.is_err().then(|| talk.process.out_of_memory()).flatten();
-                if has_read_all {
-                    talk.jobs += 1;
-                    place.keep(talk, runner, job);
-                } else {
-                    // It would read the next job as the rest of this one's line.
-                    tracing::warn!(job_id = %job.id(), "a program replied before reading its job; restarting it");
-                }
-                match (result, out_of_memory_text) {
-                    (Err(error), Some(what)) => Err(JobError::out_of_memory(format!("{what}: {error}")).into()),
-                    (result, _) => Ok(result?),
-                }
-            }
-            Err(wrong) => {
-                place.failures += 1;
-                Err(JobError::retry(wrong).into()) // and the program is killed, as it is dropped
-            }
+        place.failures = 0;
+        // A child of the program may have been killed.
+        let out_of_memory_text = result.is_err().then(|| talk.process.out_of_memory()).flatten();
+        if has_read_all {
+            talk.jobs += 1;
+            place.keep(talk, runner, job);
+        } else {
+            // It would read the next job as the rest of this one's line.
+            tracing::warn!(job_id = %job.id(), "a program replied before reading its job; restarting it");
+        }
+        match (result, out_of_memory_text) {
+            (Err(error), Some(what)) => Err(JobError::out_of_memory(format!("{what}: {error}")).into()),
+            (result, _) => Ok(result?),
         }
     }
 
@@ -136,6 +137,7 @@ impl Place {
         let memory = runner.memory_for(job);
         if let Some(mut talk) = self.program.take() {
             talk.read_all(Duration::ZERO)?;
+            talk.read_asked();
             if talk.process.has_ended() || talk.process.is_silent() {
                 tracing::debug!("a program has ended between two jobs; a new one is started");
             } else if !talk.output.is_empty() {

@@ -1,59 +1,156 @@
-//! The protocol of programs that stay: one line of JSON per job.
+//! The protocol of programs that stay (docs/protocol.md).
+//!
+//! ```text
+//! a job ─▶ request ─▶ the program ─▶ Said::read ─▶ what it asks for, a note, or the reply
+//! ```
 
 use std::borrow::Cow;
 use std::time::Duration;
 
 use readpast::crates::serde_json::{self, Map, Value};
-use readpast::crates::uuid::Uuid;
-use readpast::{BatchId, BoxError, Context, Fence, Job, JobError, JobId, Output};
+use readpast::{BoxError, Context, Job, JobError, JobId, Output};
 use readpast_web::telling_line::exception_line;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use super::parents::{self, ParentEnd};
+use super::parents;
 use super::talk::shown;
 use crate::json_object;
 use readpast_web::hex;
 
-/// The version of the protocol (docs/work.md). Fields may be added to it.
+/// The version of the protocol. Fields may be added to it.
 pub const VERSION: u32 = 1;
 
-/// A job, with the names of `readpast job --json`. All fields are present, if need be null.
-#[derive(Serialize)]
-struct Request<'a> {
-    job_id: JobId,
-    attempt: u32,
-    max_attempts: u32,
-    fence: Fence,
-    kind: Option<&'a str>,
-    correlation_id: Option<Uuid>,
-    group_key: Option<&'a str>,
-    batch_id: Option<BatchId>,
-    headers: Option<Map<String, Value>>,
-    /// The ends of the jobs that it has waited for.
-    parents: Option<Vec<ParentEnd>>,
-    /// The remaining time limit.
-    time_limit_s: Option<f64>,
-    payload_text: Option<Cow<'a, str>>,
-    payload_hex: Option<String>,
+/// The line of a worker that was told to stop, for a program that has asked for it.
+pub const STOP: &[u8] = b"{\"stop\":true}\n";
+
+/// What a program has asked for with its first line.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// Payloads, checkpoints and outputs as they are, after their line.
+    pub bytes: bool,
+    /// A line when the worker is told to stop.
+    pub stop: bool,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Answer {
-    job_id: JobId,
+/// A job for a program, with the names of `readpast job --json`.
+struct Request<'a> {
+    job: &'a Job,
+    context: &'a Context,
+    payload_text: Option<Cow<'a, str>>,
+    parents: Option<Vec<parents::ParentEnd>>,
+    asked: Asked,
+}
+
+/// The line of a job, with its newline, and the bytes after it.
+///
+/// # Errors
+///
+/// For invalid text: the job becomes dead. Those of [`parents::of`].
+pub fn request(job: &Job, context: &Context, asked: Asked) -> Result<Vec<u8>, BoxError> {
+    let payload_text = match job.text() {
+        _ if asked.bytes && !job.payload_utf16() => None,
+        Ok(text) => Some(text),
+        Err(error) if job.payload_utf16() => return Err(error.into()),
+        Err(_) => None,
+    };
+    let request = Request { job, context, payload_text, parents: parents::of(job, context)?, asked };
+    let mut line = serde_json::to_vec(&request)?;
+    line.push(b'\n');
+    if asked.bytes {
+        line.extend_from_slice(request.payload());
+        line.extend_from_slice(job.checkpoint().unwrap_or_default());
+    }
+    Ok(line)
+}
+
+impl Request<'_> {
+    /// The payload, text as UTF-8.
+    fn payload(&self) -> &[u8] {
+        self.payload_text.as_ref().map_or(self.job.payload(), |text| text.as_bytes())
+    }
+}
+
+impl Serialize for Request<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Request { job, context, parents, payload_text, asked } = self;
+        let mut line = Fields { map: serializer.serialize_map(None)?, has_all: !asked.bytes };
+        line.add("job_id", Some(job.id()))?;
+        line.add("attempt", Some(job.attempt()))?;
+        line.add("max_attempts", Some(job.max_attempts()))?;
+        line.add("fence", Some(job.fence()))?;
+        line.add("kind", job.kind())?;
+        line.add("correlation_id", job.correlation_id())?;
+        line.add("group_key", job.group_key())?;
+        line.add("batch_id", job.batch_id())?;
+        let headers: Map<String, Value> = job.headers().map(|(name, value)| (name.to_owned(), value.clone())).collect();
+        line.add("headers", (!headers.is_empty()).then_some(headers))?;
+        line.add("parents", parents.as_ref())?;
+        line.add("time_limit_s", context.time_left().map(|left| left.as_secs_f64()))?;
+        let checkpoint = job.checkpoint();
+        if asked.bytes {
+            line.add("checkpoint_bytes", checkpoint.map(<[u8]>::len))?;
+            line.add("payload_bytes", Some(self.payload().len()))?;
+        } else {
+            let checkpoint_text = checkpoint.and_then(|bytes| std::str::from_utf8(bytes).ok());
+            line.add("checkpoint_text", checkpoint_text)?;
+            line.add("checkpoint_hex", checkpoint.filter(|_| checkpoint_text.is_none()).map(hex::digits))?;
+            line.add("payload_text", payload_text.as_ref())?;
+            line.add("payload_hex", payload_text.is_none().then(|| hex::digits(job.payload())))?;
+        }
+        line.map.end()
+    }
+}
+
+/// The fields of a line.
+struct Fields<M> {
+    map: M,
+    /// Whether fields without a value are there, too, as null.
+    has_all: bool,
+}
+
+impl<M: SerializeMap> Fields<M> {
+    fn add(&mut self, name: &str, value: Option<impl Serialize>) -> Result<(), M::Error> {
+        if value.is_some() || self.has_all { self.map.serialize_entry(name, &value) } else { Ok(()) }
+    }
+}
+
+/// A line of a program.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Said {
+    protocol: Option<u32>,
+    bytes: bool,
+    stop: bool,
+    job_id: Option<JobId>,
+    progress: Option<f32>,
+    progress_text: Option<String>,
+    checkpoint_text: Option<String>,
+    checkpoint_hex: Option<String>,
+    checkpoint_bytes: Option<usize>,
+    log: Option<String>,
     error: Option<String>,
-    #[serde(default)]
     dead: bool,
     retry_in_s: Option<f64>,
     snooze_s: Option<f64>,
     move_to: Option<String>,
     output_text: Option<String>,
     output_hex: Option<String>,
+    output_bytes: Option<usize>,
 }
 
-/// The fields of a reply, each with what it must be.
-const FIELDS: [(&str, &str); 8] = [
+/// The fields of a line, each with what it must be.
+const FIELDS: [(&str, &str); 18] = [
+    ("protocol", "1"),
+    ("bytes", "true or false"),
+    ("stop", "true or false"),
     ("job_id", "the number of the job"),
+    ("progress", "a number from 0 to 1"),
+    ("progress_text", "a text"),
+    ("checkpoint_text", "a text"),
+    ("checkpoint_hex", "a text"),
+    ("checkpoint_bytes", "a number of bytes"),
+    ("log", "a text"),
     ("error", "a text"),
     ("dead", "true or false"),
     ("retry_in_s", "a number of seconds"),
@@ -61,93 +158,167 @@ const FIELDS: [(&str, &str); 8] = [
     ("move_to", "the name of a queue"),
     ("output_text", "a text"),
     ("output_hex", "a text"),
+    ("output_bytes", "a number of bytes"),
 ];
 
-/// The line of a job, with its newline.
-///
-/// # Errors
-///
-/// For invalid text: the job becomes dead. Those of [`parents::of`].
-pub fn request(job: &Job, context: &Context) -> Result<Vec<u8>, BoxError> {
-    let payload_text = match job.text() {
-        Ok(text) => Some(text),
-        Err(error) if job.payload_utf16() => return Err(error.into()),
-        Err(_) => None,
-    };
-    let headers: Map<_, _> = job.headers().map(|(name, value)| (name.to_owned(), value.clone())).collect();
-    let mut line = serde_json::to_vec(&Request {
-        job_id: job.id(),
-        attempt: job.attempt(),
-        max_attempts: job.max_attempts(),
-        fence: job.fence(),
-        kind: job.kind(),
-        correlation_id: job.correlation_id(),
-        group_key: job.group_key(),
-        batch_id: job.batch_id(),
-        headers: (!headers.is_empty()).then_some(headers),
-        parents: parents::of(job, context)?,
-        time_limit_s: context.time_left().map(|left| left.as_secs_f64()),
-        payload_hex: payload_text.is_none().then(|| hex::digits(job.payload())),
-        payload_text,
-    })?;
-    line.push(b'\n');
-    Ok(line)
+/// What a line of a running job means.
+pub enum Meaning {
+    /// The job goes on.
+    Note,
+    Reply(Result<Output, JobError>),
 }
 
-/// The outcome of a reply.
-///
-/// # Errors
-///
-/// The outer error is a fault of the reply.
-pub fn read_answer(line: &[u8], job: &Job, max_output: usize) -> Result<Result<Output, JobError>, String> {
-    outcome(line, job, max_output).map_err(|wrong| {
-        let line = shown(line);
-        format!(
-            "invalid reply of the program: {wrong}: {line}\nStandard output is only for replies, one line each; print \
-             everything else to standard error"
-        )
-    })
+/// What is wrong with a line of a program, for its job's error.
+pub fn invalid(wrong: &str, line: &[u8]) -> String {
+    let line = shown(line);
+    format!(
+        "invalid line of the program: {wrong}: {line}\nStandard output is only for replies and notes, one line each; \
+         print everything else to standard error"
+    )
 }
 
-fn outcome(line: &[u8], job: &Job, max_output: usize) -> Result<Result<Output, JobError>, String> {
-    let answer: Answer = json_object::read(line, &FIELDS)?;
-    if answer.job_id != job.id() {
-        return Err(format!("it is for job {}, but job {} is running", answer.job_id, job.id()));
+impl Said {
+    /// Reads a line, without its newline.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it.
+    pub fn read(line: &[u8]) -> Result<Said, String> {
+        json_object::read(line, &FIELDS)
     }
-    let output = match (answer.output_text, answer.output_hex) {
-        (None, None) => None,
-        (Some(text), None) => Some(text.into_bytes()),
-        (None, Some(digits)) => {
+
+    /// How many bytes follow the line.
+    pub fn bytes_after(&self) -> usize {
+        self.output_bytes.or(self.checkpoint_bytes).unwrap_or_default()
+    }
+
+    /// What the program asks for, if this is a line for that.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it.
+    pub fn asked(&self) -> Result<Option<Asked>, String> {
+        match self.protocol {
+            None if self.bytes || self.stop => Err("it has bytes or stop, but no protocol".to_owned()),
+            None => Ok(None),
+            Some(_) if self.job_id.is_some() || self.is_note() || self.is_reply() => {
+                Err("it has protocol, and fields of a job".to_owned())
+            }
+            Some(VERSION) => Ok(Some(Asked { bytes: self.bytes, stop: self.stop })),
+            Some(other) => Err(format!("its protocol is {other}; it must be {VERSION}")),
+        }
+    }
+
+    fn is_note(&self) -> bool {
+        self.progress.is_some() || self.progress_text.is_some() || self.log.is_some() || self.has_checkpoint()
+    }
+
+    fn has_checkpoint(&self) -> bool {
+        self.checkpoint_text.is_some() || self.checkpoint_hex.is_some() || self.checkpoint_bytes.is_some()
+    }
+
+    /// Whether it has a field that only replies have.
+    fn is_reply(&self) -> bool {
+        self.error.is_some()
+            || self.has_verdict()
+            || self.output_text.is_some()
+            || self.output_hex.is_some()
+            || self.output_bytes.is_some()
+    }
+
+    fn has_verdict(&self) -> bool {
+        self.dead || self.retry_in_s.is_some() || self.snooze_s.is_some() || self.move_to.is_some()
+    }
+
+    /// Notes what the line says of the running job, or returns its outcome. `bytes` follow the line.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it.
+    pub fn about(self, bytes: &[u8], context: &Context, max_output: usize) -> Result<Meaning, String> {
+        let running = context.job().id();
+        match self.job_id {
+            None => return Err("it has no job_id".to_owned()),
+            Some(job_id) if job_id != running => {
+                return Err(format!("it is for job {job_id}, but job {running} is running"));
+            }
+            Some(_) => {}
+        }
+        if !self.is_note() {
+            return self.outcome(bytes, max_output).map(Meaning::Reply);
+        }
+        if self.is_reply() {
+            return Err("it has fields of a reply, and progress, a checkpoint or log".to_owned());
+        }
+        self.note(bytes, context).map(|()| Meaning::Note)
+    }
+
+    fn note(self, bytes: &[u8], context: &Context) -> Result<(), String> {
+        match (self.progress, self.progress_text) {
+            (Some(fraction), text) => context.progress(fraction, &text.unwrap_or_default()),
+            (None, Some(_)) => return Err("it has a progress_text, but no progress".to_owned()),
+            (None, None) => {}
+        }
+        if let Some(line) = self.log {
+            context.log(line);
+        }
+        let sent = self.checkpoint_bytes.map(|_| bytes);
+        match data("checkpoint", self.checkpoint_text, self.checkpoint_hex, sent)? {
+            Some(state) => context.checkpoint(state).map_err(|error| error.to_string()),
+            None => Ok(()),
+        }
+    }
+
+    fn outcome(self, bytes: &[u8], max_output: usize) -> Result<Result<Output, JobError>, String> {
+        let has_verdict = self.has_verdict();
+        let sent = self.output_bytes.map(|_| bytes);
+        let output = data("output", self.output_text, self.output_hex, sent)?;
+        let seconds = |name: &str, seconds: f64| {
+            Duration::try_from_secs_f64(seconds)
+                .map_err(|_| format!("its {name} is {seconds}; it must be 0 or more seconds"))
+        };
+        let Some(error) = self.error.map(told) else {
+            if has_verdict {
+                return Err("it has dead, retry_in_s, snooze_s or move_to, but no error".to_owned());
+            }
+            let output = output.unwrap_or_default();
+            if output.len() > max_output {
+                return Ok(Err(JobError::dead(format!("its output is larger than {max_output} bytes"))));
+            }
+            return Ok(Ok(if output.is_empty() { Output::default() } else { Output::bytes(output) }));
+        };
+        if output.is_some() {
+            return Err("it has both an error and an output".to_owned());
+        }
+        Ok(Err(match (self.dead, self.retry_in_s, self.snooze_s, self.move_to) {
+            (false, None, None, None) => JobError::retry(error),
+            (true, None, None, None) => JobError::dead(error),
+            (false, Some(delay), None, None) => JobError::retry_in(seconds("retry_in_s", delay)?, error),
+            (false, None, Some(delay), None) => JobError::snooze(seconds("snooze_s", delay)?, error),
+            (false, None, None, Some(queue)) => JobError::move_to(queue, error),
+            _ => return Err("it has more than one of dead, retry_in_s, snooze_s and move_to".to_owned()),
+        }))
+    }
+}
+
+/// The bytes of an output or a checkpoint, which is given in one of three ways.
+fn data(
+    what: &str,
+    text: Option<String>,
+    digits: Option<String>,
+    sent: Option<&[u8]>,
+) -> Result<Option<Vec<u8>>, String> {
+    match (text, digits, sent) {
+        (None, None, None) => Ok(None),
+        (Some(text), None, None) => Ok(Some(text.into_bytes())),
+        (None, Some(digits), None) => {
             let bytes = digits.strip_prefix("0x").and_then(hex::bytes);
-            Some(bytes.ok_or("its output_hex must be 0x followed by pairs of hexadecimal digits")?)
+            let allowed = format!("its {what}_hex must be 0x followed by pairs of hexadecimal digits");
+            bytes.map(Some).ok_or(allowed)
         }
-        (Some(_), Some(_)) => return Err("it has both output_text and output_hex".to_owned()),
-    };
-    let seconds = |name: &str, seconds: f64| {
-        Duration::try_from_secs_f64(seconds)
-            .map_err(|_| format!("its {name} is {seconds}; it must be 0 or more seconds"))
-    };
-    let Some(error) = answer.error.map(told) else {
-        if answer.dead || answer.retry_in_s.is_some() || answer.snooze_s.is_some() || answer.move_to.is_some() {
-            return Err("it has dead, retry_in_s, snooze_s or move_to, but no error".to_owned());
-        }
-        let output = output.unwrap_or_default();
-        if output.len() > max_output {
-            return Ok(Err(JobError::dead(format!("its output is larger than {max_output} bytes"))));
-        }
-        return Ok(Ok(if output.is_empty() { Output::default() } else { Output::bytes(output) }));
-    };
-    if output.is_some() {
-        return Err("it has both an error and an output".to_owned());
+        (None, None, Some(bytes)) => Ok(Some(bytes.to_vec())),
+        _ => Err(format!("it has more than one of {what}_text, {what}_hex and {what}_bytes")),
     }
-    Ok(Err(match (answer.dead, answer.retry_in_s, answer.snooze_s, answer.move_to) {
-        (false, None, None, None) => JobError::retry(error),
-        (true, None, None, None) => JobError::dead(error),
-        (false, Some(delay), None, None) => JobError::retry_in(seconds("retry_in_s", delay)?, error),
-        (false, None, Some(delay), None) => JobError::snooze(seconds("snooze_s", delay)?, error),
-        (false, None, None, Some(queue)) => JobError::move_to(queue, error),
-        _ => return Err("it has more than one of dead, retry_in_s, snooze_s and move_to".to_owned()),
-    }))
 }
 
 /// Puts the line with the reason in front of an error, which may be a traceback.
@@ -168,31 +339,53 @@ mod tests {
         Job::for_test(NewJob::bytes([0xFF, 0x0A]).kind("resize").header("tenant", "acme"))
     }
 
+    const ALL: Asked = Asked { bytes: true, stop: true };
+
     #[test]
-    fn a_job_is_one_line() {
-        let line = |new: NewJob| {
-            let job = Job::for_test(new);
-            let line = request(&job, &Context::for_test(Job::for_test(NewJob::text("")))).unwrap();
-            String::from_utf8(line).unwrap()
+    fn a_job_is_a_line() {
+        let line = |job: Job, asked| {
+            let context = Context::for_test(job);
+            String::from_utf8_lossy(&request(context.job(), &context, asked).unwrap()).into_owned()
         };
+        let text = || NewJob::text("a\nb").kind("resize").header("tenant", "acme");
+        let first = r#"{"job_id":1,"attempt":1,"max_attempts":5,"fence":1,"kind":"resize","#;
         assert_eq!(
-            line(NewJob::text("a\nb").kind("resize").header("tenant", "acme")),
-            concat!(
-                r#"{"job_id":1,"attempt":1,"max_attempts":5,"fence":1,"kind":"resize","correlation_id":null,"#,
-                r#""group_key":null,"batch_id":null,"headers":{"tenant":"acme"},"parents":null,"time_limit_s":null,"#,
-                r#""payload_text":"a\nb","payload_hex":null}"#,
-                "\n"
+            line(Job::for_test(text()), Asked::default()),
+            format!(
+                "{first}{}\n",
+                concat!(
+                    r#""correlation_id":null,"group_key":null,"batch_id":null,"headers":{"tenant":"acme"},"#,
+                    r#""parents":null,"time_limit_s":null,"checkpoint_text":null,"checkpoint_hex":null,"#,
+                    r#""payload_text":"a\nb","payload_hex":null}"#
+                )
             )
         );
-        assert!(line(NewJob::bytes([0xFF, 0x0A])).contains(r#""payload_text":null,"payload_hex":"0xFF0A""#));
+        let binary = line(job().with_checkpoint([0xFE]), Asked::default());
+        assert!(binary.contains(r#""checkpoint_text":null,"checkpoint_hex":"0xFE","#), "{binary}");
+        assert!(binary.contains(r#""payload_text":null,"payload_hex":"0xFF0A""#), "{binary}");
+        let second = r#""headers":{"tenant":"acme"},"checkpoint_bytes":2,"payload_bytes":3}"#;
+        assert_eq!(line(Job::for_test(text()).with_checkpoint("42"), ALL), format!("{first}{second}\na\nb42"));
+    }
+
+    fn reply(line: &str) -> Result<Result<Output, String>, String> {
+        reply_with(line, &[])
+    }
+
+    fn reply_with(line: &str, bytes: &[u8]) -> Result<Result<Output, String>, String> {
+        let said = Said::read(line.as_bytes())?;
+        assert_eq!(said.bytes_after(), bytes.len(), "{line}");
+        match said.about(bytes, &Context::for_test(job()), 10)? {
+            Meaning::Reply(result) => Ok(result.map_err(|error| format!("{error:?}"))),
+            Meaning::Note => Err("it is a note".to_owned()),
+        }
     }
 
     #[test]
-    fn answers_say_what_becomes_of_the_job() {
-        let read = |line: &str| read_answer(line.as_bytes(), &job(), 10).unwrap().map_err(|error| format!("{error:?}"));
-        assert_eq!(read(r#"{"job_id":1}"#), Ok(Output::default()));
-        assert_eq!(read(r#"{"job_id":1,"output_text":"é"}"#), Ok(Output::bytes("é")));
-        assert_eq!(read(r#"{"job_id":1,"output_hex":"0x0aFF"}"#), Ok(Output::bytes([10, 255])));
+    fn replies_say_what_becomes_of_the_job() {
+        assert_eq!(reply(r#"{"job_id":1}"#), Ok(Ok(Output::default())));
+        assert_eq!(reply(r#"{"job_id":1,"output_text":"é"}"#), Ok(Ok(Output::bytes("é"))));
+        assert_eq!(reply(r#"{"job_id":1,"output_hex":"0x0aFF"}"#), Ok(Ok(Output::bytes([10, 255]))));
+        assert_eq!(reply_with(r#"{"job_id":1,"output_bytes":2}"#, &[10, 255]), Ok(Ok(Output::bytes([10, 255]))));
         for (line, verdict) in [
             (r#"{"job_id":1,"error":"no"}"#, "Retry,"),
             (r#"{"job_id":1,"error":"no","dead":true}"#, "Dead,"),
@@ -201,7 +394,39 @@ mod tests {
             (r#"{"job_id":1,"error":"no","move_to":"large"}"#, r#"MoveTo("large")"#),
             (r#"{"job_id":1,"output_text":"01234567890"}"#, "Dead,"),
         ] {
-            assert!(read(line).unwrap_err().contains(verdict), "{line}");
+            assert!(reply(line).unwrap().unwrap_err().contains(verdict), "{line}");
+        }
+    }
+
+    #[test]
+    fn notes_are_of_the_running_job() {
+        let context = Context::for_test(job());
+        for (line, bytes) in [
+            (r#"{"job_id":1,"progress":0.5,"progress_text":"half"}"#, &[][..]),
+            (r#"{"job_id":1,"log":"a line"}"#, &[]),
+            (r#"{"job_id":1,"progress":0.75,"log":"another","checkpoint_bytes":2}"#, &[1, 255]),
+        ] {
+            let said = Said::read(line.as_bytes()).unwrap();
+            assert!(matches!(said.about(bytes, &context, 10), Ok(Meaning::Note)), "{line}");
+        }
+        assert_eq!(context.logged(), "a line\nanother\n");
+        assert_eq!(context.noted_checkpoint().unwrap(), [1, 255]);
+    }
+
+    #[test]
+    fn a_program_may_ask_for_more() {
+        let asked = |line: &str| Said::read(line.as_bytes())?.asked();
+        assert_eq!(asked(r#"{"protocol":1}"#), Ok(Some(Asked::default())));
+        assert_eq!(asked(r#"{"protocol":1,"bytes":true,"stop":true}"#), Ok(Some(ALL)));
+        assert_eq!(asked(r#"{"job_id":1}"#), Ok(None));
+        for line in [
+            r#"{"protocol":2}"#,
+            r#"{"bytes":true}"#,
+            r#"{"protocol":1,"job_id":1}"#,
+            r#"{"protocol":1,"chunks":1}"#,
+            r#"{"protocol":1,"log":"x"}"#,
+        ] {
+            assert!(asked(line).is_err(), "{line}");
         }
     }
 
@@ -215,7 +440,8 @@ mod tests {
     }
 
     #[test]
-    fn wrong_answers_are_told_from_failed_jobs() {
+    fn wrong_lines_are_told_from_failed_jobs() {
+        let long = format!(r#"{{"job_id":1,"checkpoint_text":"{}"}}"#, "x".repeat(65_536));
         for line in [
             "",
             "done",
@@ -231,8 +457,13 @@ mod tests {
             r#"{"job_id":1,"output_hex":"0xF"}"#,
             r#"{"job_id":1,"output_hex":"FF"}"#,
             r#"{"job_id":1,"output_text":"x","output_hex":"0x"}"#,
+            r#"{"job_id":1,"progress_text":"half"}"#,
+            r#"{"job_id":1,"progress":0.5,"output_text":"x"}"#,
+            r#"{"job_id":2,"log":"x"}"#,
+            r#"{"log":"x"}"#,
+            &long,
         ] {
-            assert!(read_answer(line.as_bytes(), &job(), 10).is_err(), "{line}");
+            assert!(reply(line).is_err(), "{line}");
         }
     }
 }

@@ -1,15 +1,17 @@
-//! A running program that stays: a line to it for each job, and a line from it for each reply.
+//! A running program that stays: a line to it for each job, and lines from it with notes and the reply.
 
 use std::io;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
+use readpast::Output;
 use readpast::{BoxError, Context, Job, JobError};
 
 use super::ending::Ending;
 use super::error_tail::ErrorTail;
 use super::job_meter::JobMeter;
 use super::process::{Input, LAST_READS, Process};
+use super::protocol::{self, Asked, Meaning, STOP, Said};
 use super::runner::{Runner, ended_early, was_told_to_end};
 
 /// The most bytes of a reply besides its output: other fields and the error's text.
@@ -25,12 +27,18 @@ pub struct Talk {
     pub errors: ErrorTail,
     /// Its finished jobs.
     pub jobs: u64,
+    /// `None`: it has not asked for anything yet.
+    asked: Option<Asked>,
     started_at: Instant,
 }
 
 pub enum Talked {
-    /// The reply without its newline.
-    Answered { line: Vec<u8>, has_read_all: bool },
+    Answered {
+        result: Result<Output, JobError>,
+        has_read_all: bool,
+    },
+    /// The program wrote something invalid; the error says what.
+    Wrong(String),
     /// The program ended; the job has this error.
     Gone(BoxError),
     /// The program was ended because the job had to end.
@@ -44,7 +52,24 @@ impl Talk {
         let mut command = runner.program.for_many_jobs(runner.guard.run());
         let process = Process::spawn(&mut command, &runner.guard, true, runner.memory_for(job))?;
         let (output, errors, started_at) = (Vec::new(), ErrorTail::default(), Instant::now());
-        Ok(Talk { process, output, errors, jobs: 0, started_at })
+        Ok(Talk { process, output, errors, jobs: 0, asked: None, started_at })
+    }
+
+    /// What the program has asked for until now.
+    pub fn asked(&self) -> Asked {
+        self.asked.unwrap_or_default()
+    }
+
+    /// Reads the line with which a program asks for more, if the output is just that.
+    pub fn read_asked(&mut self) {
+        if self.jobs > 0 || self.asked.is_some() || self.output.last() != Some(&b'\n') {
+            return;
+        }
+        let said = Said::read(&self.output[..self.output.len() - 1]);
+        if let Ok(Some(asked)) = said.and_then(|said| said.asked()) {
+            self.asked = Some(asked);
+            self.output.clear();
+        }
     }
 
     /// Why the program is to be replaced before its next job, whose memory is to be limited to this.
@@ -75,33 +100,48 @@ impl Talk {
         }
     }
 
-    /// Sends a job and waits for the reply.
+    /// Sends a job, takes its notes, and waits for the reply.
     pub fn ask(&mut self, request: &[u8], runner: &Runner, context: &Context) -> Result<Talked, BoxError> {
         let longest = 2 * runner.max_output + ANSWER_OVERHEAD;
-        let (mut input, mut ending, mut searched) = (Input::part(request), Ending::new(runner.grace), 0);
-        let mut meter = JobMeter::start(self.process.id());
+        let (mut input, mut ending, mut lines) = (Input::part(request), Ending::new(runner.grace), Lines::default());
+        let (mut meter, mut is_told) = (JobMeter::start(self.process.id()), false);
         loop {
             let at_most = meter.until_look(ending.look(&mut self.process, context));
             self.process.exchange(&mut input, &mut self.output, &mut self.errors, at_most)?;
             self.errors.log(context);
             meter.look();
+            if self.asked().stop && !is_told && input.is_written() && context.is_stopping() {
+                (input, is_told) = (Input::part(STOP), true);
+            }
             // A reply at the last moment counts, unless it was too late already.
             if ending.why().is_none() {
-                let end = self.output[searched..].iter().position(|byte| *byte == b'\n');
-                if let Some(end) = end {
-                    context.report_usage(meter.used());
-                    let rest = self.output.split_off(searched + end + 1);
-                    let mut line = std::mem::replace(&mut self.output, rest);
-                    line.pop();
-                    let has_read_all = input.is_written() && self.process.takes_input();
-                    return Ok(Talked::Answered { line, has_read_all });
+                while let Some((said, line, bytes)) = lines.next(&self.output, longest) {
+                    let asked = self.asked;
+                    let meaning = said.and_then(|said| match said.asked()? {
+                        Some(_) if asked.is_some() || self.jobs > 0 => {
+                            Err("only its first line can have protocol".to_owned())
+                        }
+                        Some(asked) => {
+                            self.asked = Some(asked);
+                            Ok(Meaning::Note)
+                        }
+                        None => said.about(bytes, context, runner.max_output),
+                    });
+                    match meaning {
+                        Ok(Meaning::Note) => {}
+                        Ok(Meaning::Reply(result)) => {
+                            context.report_usage(meter.used());
+                            lines.remove_read(&mut self.output);
+                            let has_read_all = input.is_written() && self.process.takes_input();
+                            return Ok(Talked::Answered { result, has_read_all });
+                        }
+                        Err(wrong) => {
+                            context.report_usage(meter.used());
+                            return Ok(Talked::Wrong(protocol::invalid(&wrong, line)));
+                        }
+                    }
                 }
-                searched = self.output.len();
-                if searched > longest {
-                    context.report_usage(meter.used());
-                    let text = format!("the program's reply is longer than {longest} bytes");
-                    return Ok(Talked::Gone(JobError::retry(text).into()));
-                }
+                lines.remove_read(&mut self.output);
             } else {
                 self.output.clear();
             }
@@ -163,6 +203,62 @@ impl Talk {
     /// Reads once what the program wrote between two jobs. Returns whether there was anything.
     pub fn read(&mut self, at_most: Duration) -> io::Result<bool> {
         self.process.exchange(&mut Input::part(&[]), &mut self.output, &mut self.errors, at_most)
+    }
+}
+
+/// The lines in a program's output, with the bytes after them.
+#[derive(Default)]
+struct Lines {
+    /// Bytes of the output that were read.
+    read: usize,
+    /// Bytes of the output in which no line ends.
+    searched: usize,
+    /// The line whose bytes have not all come.
+    unfinished: Option<(Said, usize)>,
+}
+
+/// A line and the bytes after it.
+type Line<'a> = (Result<Said, String>, &'a [u8], &'a [u8]);
+
+impl Lines {
+    /// The next line that is complete with its bytes, or one that is too long.
+    fn next<'a>(&mut self, output: &'a [u8], longest: usize) -> Option<Line<'a>> {
+        let (said, end) = match self.unfinished.take() {
+            Some(unfinished) => unfinished,
+            None => {
+                let Some(end) = output[self.searched..].iter().position(|byte| *byte == b'\n') else {
+                    self.searched = output.len();
+                    let line = &output[self.read..];
+                    return (line.len() > longest)
+                        .then(|| (Err(format!("it is longer than {longest} bytes")), line, &[][..]));
+                };
+                let end = self.searched + end;
+                match Said::read(&output[self.read..end]) {
+                    Ok(said) => (said, end),
+                    Err(wrong) => return Some((Err(wrong), &output[self.read..end], &[])),
+                }
+            }
+        };
+        let (line, begin, length) = (&output[self.read..end], end + 1, said.bytes_after());
+        if length > longest {
+            return Some((Err(format!("more than {longest} bytes are to follow it")), line, &[]));
+        }
+        let Some(bytes) = output.get(begin..begin + length) else {
+            self.unfinished = Some((said, end));
+            return None;
+        };
+        (self.read, self.searched) = (begin + length, begin + length);
+        Some((Ok(said), line, bytes))
+    }
+
+    /// Removes what was read from the output.
+    fn remove_read(&mut self, output: &mut Vec<u8>) {
+        output.drain(..self.read);
+        self.searched -= self.read;
+        if let Some((_, end)) = &mut self.unfinished {
+            *end -= self.read;
+        }
+        self.read = 0;
     }
 }
 
