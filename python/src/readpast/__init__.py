@@ -1,0 +1,36 @@
+"""A SQL Server table as a job queue: workers and producers in Python.
+
+`readpast.worker` runs jobs, `Queue` adds them, and `readpast.testing` has a stand-in for SQL Server. The guide is
+docs/python.md.
+"""
+
+from ._job import Job, Parent
+from .exceptions import (
+    Cancelled,
+    Dead,
+    Error,
+    Failed,
+    InvalidJob,
+    Move,
+    QueueFull,
+    ResultTimeout,
+    Retry,
+    Snooze,
+    UnknownQueue,
+)
+
+__all__ = [
+    "Cancelled",
+    "Dead",
+    "Error",
+    "Failed",
+    "InvalidJob",
+    "Job",
+    "Move",
+    "Parent",
+    "QueueFull",
+    "ResultTimeout",
+    "Retry",
+    "Snooze",
+    "UnknownQueue",
+]
