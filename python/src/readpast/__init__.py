@@ -5,6 +5,8 @@ docs/python.md.
 """
 
 from ._job import Job, Parent
+from ._new_job import Enqueued, NewJob
+from ._queue import EnqueuedMany, Queue
 from .exceptions import (
     Cancelled,
     Dead,
@@ -22,12 +24,16 @@ from .exceptions import (
 __all__ = [
     "Cancelled",
     "Dead",
+    "Enqueued",
+    "EnqueuedMany",
     "Error",
     "Failed",
     "InvalidJob",
     "Job",
     "Move",
+    "NewJob",
     "Parent",
+    "Queue",
     "QueueFull",
     "ResultTimeout",
     "Retry",

@@ -75,6 +75,9 @@ class Cancelled(BaseException):
 class Error(Exception):
     """A call failed."""
 
+    #: How many jobs `enqueue_many` had added before.
+    added: int = 0
+
 
 class UnknownQueue(Error):
     """The queue does not exist."""
