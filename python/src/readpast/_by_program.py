@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import tempfile
 from typing import Any, Dict, List, Optional, Sequence, Tuple
@@ -12,10 +13,12 @@ from ._program import environment, needs_program
 from ._new_job import Enqueued, NewJob
 from .exceptions import Error, InvalidJob, QueueFull, UnknownQueue
 
-#: Exit codes of the program (docs/cli.md).
-ERRORS = {2: InvalidJob, 3: UnknownQueue, 4: QueueFull}
-FINISHED = (0, 9, 10)
+#: Exit codes of the program (docs/cli.md). `wait` has 0 for done, 9 for dead and 10 for cancelled.
+INVALID = 2
+UNKNOWN = 3
+REFUSED = 4
 TIMED_OUT = 8
+FINISHED = (0, 9, 10)
 
 
 class Program:
@@ -70,20 +73,35 @@ class Program:
         if code == TIMED_OUT:
             return None
         if code not in FINISHED:
-            raise Error(errors)
+            raise _error(code, errors)
         return dict(json.loads(output))
 
     def _call(self, arguments: List[str], lines: bytes = b"") -> Dict[str, Any]:
         code, output, errors = self._run(arguments, lines)
         if code != 0:
-            raise ERRORS.get(code, Error)(errors)
+            raise _error(code, errors)
         return dict(json.loads(output))
 
     def _run(self, arguments: List[str], lines: bytes = b"") -> Tuple[int, str, str]:
         command = [needs_program(), "--json", "--schema", self.schema, *arguments]
         done = subprocess.run(command, input=lines, capture_output=True, env=environment(self.url), check=False)
-        errors = done.stderr.decode(errors="replace").strip()
-        return done.returncode, done.stdout.decode(), errors[len("readpast: ") :] if errors.startswith("readpast: ") else errors
+        return done.returncode, done.stdout.decode(), done.stderr.decode(errors="replace").strip()
+
+
+def _error(code: int, text: str) -> Error:
+    """The error that the program reports. Its last message says what is wrong."""
+    message = text.rpartition("readpast: ")[2]
+    if code == UNKNOWN:
+        error: Error = UnknownQueue(message)
+    elif code == REFUSED and "is full" in message:
+        error = QueueFull(message)
+    elif code in (INVALID, REFUSED):
+        error = InvalidJob(message)
+    else:
+        error = Error(message)
+    added = re.search(r"readpast: (\d+) jobs? enqueued, from the first", text)
+    error.added = int(added[1]) if added else 0
+    return error
 
 
 def _line(job: NewJob) -> Dict[str, object]:

@@ -118,7 +118,12 @@ def _odbc_keys(settings: Settings) -> str:
 
 
 def _by_mssql_python(module: Any, settings: Settings) -> Connection:
-    return module.connect(_odbc_keys(settings), autocommit=True, timeout=LOGIN_TIMEOUT_S)
+    try:
+        return module.connect(_odbc_keys(settings), autocommit=True, timeout=LOGIN_TIMEOUT_S)
+    except module.Error as error:
+        if "Failed to load the driver" in str(error):
+            raise Unsuitable("a library of its ODBC driver is missing") from error
+        raise
 
 
 def _by_pyodbc(module: Any, settings: Settings) -> Connection:
@@ -193,7 +198,7 @@ def mark_of(connection: Connection) -> str:
     Raises:
         TypeError: if it is of no known driver.
     """
-    module = type(connection).__module__.split(".")[0].lstrip("_")
+    module = _module_of(connection)
     for driver in DRIVERS:
         if driver.module == module:
             return driver.mark
@@ -219,7 +224,18 @@ def rows_of(connection: Connection, statement: str, parameters: Sequence[object]
 
 
 def binary(connection: Connection, data: bytes) -> object:
-    """Bytes as a parameter. Only python-tds does not tell them from text by their type."""
-    if type(connection).__module__.split(".")[0] == "pytds":
-        return importlib.import_module("pytds").Binary(data)
-    return data
+    """Bytes as a parameter. Some drivers take `bytes` for text."""
+    module = _module_of(connection)
+    return importlib.import_module(module).Binary(data) if module in ("pytds", "pymssql") else data
+
+
+def _module_of(connection: Connection) -> str:
+    return type(connection).__module__.split(".")[0].lstrip("_")
+
+
+def message_of(error: BaseException) -> str:
+    """The message of a driver's exception."""
+    # pyodbc has the state before it, pymssql the number, and DB-Library's own message behind.
+    texts = [text.decode(errors="replace") if isinstance(text, bytes) else text for text in error.args]
+    message = next((text for text in reversed(texts) if isinstance(text, str)), str(error))
+    return message.partition("DB-Lib error message")[0].strip() or message

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from ._by_driver import End, Session, parts
 from ._by_program import Program
-from ._drivers import Connection, connect, rows_of
+from ._drivers import Connection, connect, message_of, rows_of
 from ._job import data_of
 from ._new_job import Enqueued, NewJob
 from .exceptions import Error, Failed, ResultTimeout, Seconds, in_seconds
@@ -136,7 +136,8 @@ class Queue:
                 added += counts[0]
                 duplicates += counts[1]
         except Error as error:
-            error.added = added if self._is_own else 0
+            # Those of the failed call are the program's.
+            error.added = error.added + added if self._is_own else 0
             raise
         return EnqueuedMany(added, duplicates, enqueued)
 
@@ -165,13 +166,13 @@ class Queue:
     def _end_of(self, job_id: int, limit: Optional[float]) -> End:
         began, delay = time.monotonic(), FIRST_LOOK_S
         while True:
-            left = None if limit is None else limit - (time.monotonic() - began)
+            left = None if limit is None else max(0.0, limit - (time.monotonic() - began))
             end = self._call(
                 lambda session: session.end_of(job_id), lambda program: _end(program.wait(job_id, left))
             )
             if end is not None:
                 return end
-            if left is not None and left <= 0:
+            if left == 0:
                 raise ResultTimeout(f"job {job_id} has not finished within {limit:g} s")
             time.sleep(delay if left is None else min(delay, left))
             delay = min(2 * delay, LAST_LOOK_S)
@@ -197,7 +198,7 @@ class Queue:
                     # What a call leaves on a connection after this is unknown.
                     self._disconnect()
                     if isinstance(error, Exception) and not isinstance(error, (TypeError, ValueError)):
-                        raise Error(f"queue {self.name}: {error}") from error
+                        raise Error(f"queue {self.name}: {message_of(error)}") from error
                     raise
         return by_program(program)
 
@@ -220,7 +221,7 @@ class Queue:
             except Error:
                 raise
             except Exception as error:
-                raise Error(f"cannot connect to SQL Server: {error}") from error
+                raise Error(f"cannot connect to SQL Server: {message_of(error)}") from error
             if connected is None:
                 self._program = Program(url, self.name, self._schema)
             else:

@@ -19,6 +19,9 @@ from .exceptions import Cancelled, Outcome
 #: Set by a worker for its programs (docs/work.md), which pass it on to what they start.
 RUN = "READPAST_RUN"
 
+#: Set as well if the program is not kept.
+JOB_ID = "READPAST_JOB_ID"
+
 #: A program that serves a worker sets this to the worker's `READPAST_RUN`, for what it starts: see `is_served`. The
 #: underscore keeps it apart from the settings of readpast.
 SERVES = "_READPAST_SERVES"
@@ -73,15 +76,16 @@ def is_served() -> bool:
 
     Such a program has `READPAST_RUN`, and pipes as standard input and output. What its jobs start, for example a test
     that calls `worker.run`, inherits that variable, and may have pipes, too, but finds `_READPAST_SERVES` with the
-    same value.
+    same value. A program that is started for each job has `READPAST_JOB_ID`, too.
     """
     run = os.environ.get(RUN)
-    return run is not None and os.environ.get(SERVES) != run and _is_pipe(0) and _is_pipe(1)
+    is_inside_a_job = os.environ.get(SERVES) == run or JOB_ID in os.environ
+    return run is not None and not is_inside_a_job and _is_pipe(0) and _is_pipe(1)
 
 
 def is_of_one_job() -> bool:
     """Whether this process was started by `readpast work` without `--keep`. It has the payload as standard input."""
-    return RUN in os.environ and "READPAST_JOB_ID" in os.environ and SERVES not in os.environ and _is_pipe(0)
+    return RUN in os.environ and JOB_ID in os.environ and SERVES not in os.environ and _is_pipe(0)
 
 
 def _is_pipe(descriptor: int) -> bool:
