@@ -45,7 +45,8 @@ def variables(**more: str) -> Dict[str, str]:
 def readpast(url: str, *arguments: str) -> List[Dict[str, Any]]:
     """The lines that the program prints."""
     command = [find_program(), "--json", *arguments]
-    done = subprocess.run(command, env=environment(url), stdout=subprocess.PIPE, check=True, timeout=PATIENCE_S)
+    inherited = {**environment(url), "PYTHONPATH": str(SOURCES)}
+    done = subprocess.run(command, env=inherited, stdout=subprocess.PIPE, check=True, timeout=PATIENCE_S)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 

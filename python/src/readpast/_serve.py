@@ -119,6 +119,8 @@ def serve(handlers: Mapping[Optional[str], Handler]) -> NoReturn:
     except (EOFError, BrokenPipeError):
         # The worker is gone.
         sys.exit(1)
+    finally:
+        wire.close()
 
 
 def take_standard_streams() -> Wire:

@@ -49,8 +49,9 @@ class Wire(Notes):
         self._running: Optional[int] = None
 
     def close(self) -> None:
-        self._input.close()
-        os.close(self._output)
+        if not self._input.closed:
+            self._input.close()
+            os.close(self._output)
 
     def ask(self) -> None:
         self._write(HELLO)
