@@ -124,7 +124,7 @@ def unfit(payload: list): pass
         self.assertIn("in bug", lines[2])
 
     def test_a_crash_costs_its_job_one_attempt(self) -> None:
-        jobs = self.queue.enqueue_many(["before", "crash", "after"]).jobs
+        jobs = [self.queue.enqueue(payload) for payload in ("before", "crash", "after")]
         self.drain(
             """
 @worker.job
@@ -174,7 +174,7 @@ def work(payload):
 """
         )
         await_that(mark.exists)
-        readpast(self.url, "cancel", self.name, str(job))
+        readpast(self.url, "cancel", self.name, str(job), "--yes")
         _, errors = worker.communicate(timeout=PATIENCE_S)
         self.assertEqual((worker.returncode, cleaned.exists()), (0, True), errors)
         self.assertEqual(self.row(job)["state"], "cancelled")

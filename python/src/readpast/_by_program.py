@@ -31,8 +31,7 @@ class Program:
 
     def enqueue(self, job: NewJob) -> Enqueued:
         settings = job.checked().settings()
-        if any(not isinstance(value, str) for value in (job.headers or {}).values()):
-            raise InvalidJob("without a driver, the values of headers must be text")
+        _check_headers(job)
         options = [f"--header={name}={value}" for name, value in (job.headers or {}).items()]
         for name, option in (("kind", "kind"), ("dedup_key", "key"), ("group_key", "group"), ("priority", "priority"),
                              ("correlation_id", "correlation-id"), ("max_attempts", "max-attempts"),
@@ -104,8 +103,14 @@ def _error(code: int, text: str) -> Error:
     return error
 
 
+def _check_headers(job: NewJob) -> None:
+    if any(not isinstance(value, str) for value in (job.headers or {}).values()):
+        raise InvalidJob("without a driver, the values of headers must be text")
+
+
 def _line(job: NewJob) -> Dict[str, object]:
     """A job for `readpast enqueue --format json`."""
+    _check_headers(job)
     if job.after:
         raise InvalidJob("without a driver, enqueue_many cannot add jobs that wait for others; use enqueue")
     settings = job.settings()

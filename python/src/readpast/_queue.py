@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import threading
 import time
+from dataclasses import dataclass, field
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Callable, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Type, TypeVar, Union
+from typing import Any, Callable, Iterable, List, Mapping, Optional, Sequence, Tuple, Type, TypeVar, Union
 from uuid import UUID
 
 from ._by_driver import End, Session, parts
@@ -27,13 +28,22 @@ LAST_LOOK_S = 0.2
 TRIED_AFTER_S = 30.0
 
 
-class EnqueuedMany(NamedTuple):
+@dataclass(frozen=True)
+class EnqueuedMany:
+    """What became of many jobs to enqueue."""
+
     #: How many jobs were added.
     added: int
     #: How many were not, because an unfinished job has their key.
     duplicates: int
-    #: Of each job, in order. Empty without a driver: the program does not tell them.
-    jobs: List[Enqueued]
+    _jobs: Optional[List[Enqueued]] = field(default=None, repr=False)
+
+    @property
+    def jobs(self) -> List[Enqueued]:
+        """Each job, in order. Raises Error without a driver: the program does not report them."""
+        if self._jobs is None:
+            raise Error("without a driver, enqueue_many does not learn the ids of the jobs; use enqueue")
+        return self._jobs
 
 
 class Queue:
@@ -139,7 +149,7 @@ class Queue:
             # Those of the failed call are the program's.
             error.added = error.added + added if self._is_own else 0
             raise
-        return EnqueuedMany(added, duplicates, enqueued)
+        return EnqueuedMany(added, duplicates, enqueued if len(enqueued) == len(new) else None)
 
     @staticmethod
     def _add(session: Session, part: Sequence[NewJob], enqueued: List[Enqueued]) -> Tuple[int, int]:
