@@ -3,8 +3,8 @@
     python examples/python/thumbnails.py enqueue          # a hundred jobs, in the queue thumbnails
     python examples/python/thumbnails.py                  # runs them
 
-READPAST_URL names the server; `readpast queue create thumbnails --completion annotate` creates the queue. The images are
-made up, so that the example needs no files. With Pillow, they become PNG files, otherwise PGM files.
+READPAST_URL is the connection string; `readpast queue create thumbnails` creates the queue. The images are made up, so
+that the example needs no files. With Pillow, the thumbnails are PNG files, otherwise PGM files.
 """
 
 import os
@@ -17,8 +17,8 @@ try:
 except ImportError:
     Image = None
 
-SIDE = 512
-SMALL = 64
+SIDE = 256
+SMALL = 32
 
 
 def made_up(number: int) -> bytes:

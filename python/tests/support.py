@@ -14,7 +14,7 @@ import tempfile
 import textwrap
 import time
 import unittest
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any
 
 from readpast._program import environment, find_program
 
@@ -37,16 +37,17 @@ needs_program = unittest.skipUnless(has_program(), "the program readpast was not
 needs_posix = unittest.skipIf(os.name == "nt", "Windows has no SIGTERM")
 
 
-def variables(**more: str) -> Dict[str, str]:
+def variables(**more: str) -> dict[str, str]:
     """The environment of a script that imports the package."""
     return {**os.environ, "PYTHONPATH": str(SOURCES), **more}
 
 
-def readpast(url: str, *arguments: str) -> List[Dict[str, Any]]:
+def readpast(url: str, *arguments: str) -> list[dict[str, Any]]:
     """The lines that the program prints."""
     command = [find_program(), "--json", *arguments]
     inherited = {**environment(url), "PYTHONPATH": str(SOURCES)}
-    done = subprocess.run(command, env=inherited, stdout=subprocess.PIPE, check=True, timeout=PATIENCE_S)
+    done = subprocess.run(command, env=inherited, capture_output=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == 0, done.stderr.decode()
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
@@ -66,9 +67,11 @@ class ScriptTest(unittest.TestCase):
     def worker(self, handlers: str) -> str:
         """A worker script with these handlers."""
         body = textwrap.dedent(handlers)
-        return self.script(f"import os, sys, time\nimport readpast\nfrom readpast import worker\n{body}\nworker.run('queue')\n")
+        return self.script(
+            f"import os, sys, time\nimport readpast\nfrom readpast import worker\n{body}\nworker.run('queue')\n"
+        )
 
-    def served(self, handlers: str, **more: str) -> "Served":
+    def served(self, handlers: str, **more: str) -> Served:
         """A worker script's process, with this test as its worker."""
         served = Served([sys.executable, self.worker(handlers)], **more)
         self.addCleanup(served.kill)
@@ -78,7 +81,7 @@ class ScriptTest(unittest.TestCase):
 class Served:
     """A program that stays, started as `readpast work --keep` does."""
 
-    def __init__(self, command: List[str], **more: str) -> None:
+    def __init__(self, command: list[str], **more: str) -> None:
         inherited = {name: value for name, value in variables().items() if name != "_READPAST_SERVES"}
         self.process = subprocess.Popen(
             command, env={**inherited, "READPAST_RUN": "run 1", **more}, bufsize=0, start_new_session=True,
@@ -100,7 +103,7 @@ class Served:
         while view:
             view = view[self.process.stdin.write(view) :]
 
-    def send(self, payload: bytes = b"{}", checkpoint: Optional[bytes] = None, **fields: Any) -> int:
+    def send(self, payload: bytes = b"{}", checkpoint: bytes | None = None, **fields: Any) -> int:
         """Sends a job with its bytes."""
         sizes = {"payload_bytes": len(payload)}
         if checkpoint is not None:
@@ -113,12 +116,12 @@ class Served:
         self.write(json.dumps(job).encode() + b"\n" + after)
         return self.job_id
 
-    def read(self) -> Tuple[Dict[str, Any], bytes]:
+    def read(self) -> tuple[dict[str, Any], bytes]:
         """A line of the program, and the bytes after it."""
         while b"\n" not in self._rest:
             self._more()
         line, _, self._rest = self._rest.partition(b"\n")
-        fields: Dict[str, Any] = json.loads(line)
+        fields: dict[str, Any] = json.loads(line)
         length = fields.get("output_bytes") or fields.get("checkpoint_bytes") or 0
         while len(self._rest) < length:
             self._more()
@@ -135,12 +138,14 @@ class Served:
             raise AssertionError(f"the program wrote nothing more: {self.process.stderr.read()!r}")
         self._rest += chunk
 
-    def hello(self) -> "Served":
+    def hello(self) -> Served:
         line, _ = self.read()
         assert line == {"protocol": 1, "bytes": True, "stop": True}, line
         return self
 
-    def run(self, payload: bytes = b"{}", checkpoint: Optional[bytes] = None, **fields: Any) -> Tuple[Dict[str, Any], bytes]:
+    def run(
+        self, payload: bytes = b"{}", checkpoint: bytes | None = None, **fields: Any
+    ) -> tuple[dict[str, Any], bytes]:
         """Sends a job and returns the reply, without its job_id."""
         job_id = self.send(payload, checkpoint, **fields)
         reply, data = self.read()
@@ -150,7 +155,7 @@ class Served:
     def terminate(self) -> None:
         os.killpg(self.process.pid, signal.SIGTERM)
 
-    def end(self) -> Tuple[int, str]:
+    def end(self) -> tuple[int, str]:
         """Closes the program's input. Returns its exit code, and what it wrote to standard error."""
         assert self.process.stdin is not None and self.process.stderr is not None
         self.process.stdin.close()

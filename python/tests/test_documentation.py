@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import re
+import signal
 import subprocess
 import sys
 import textwrap
 import unittest
-from typing import Any, ClassVar, Dict, List
+from typing import Any, ClassVar
 from unittest import mock
 
 from readpast import _drivers, testing, worker
@@ -19,7 +22,7 @@ GUIDE = REPOSITORY / "docs" / "python.md"
 PAGES = (GUIDE, REPOSITORY / "python" / "README.md")
 
 
-def blocks(page: Any) -> List[str]:
+def blocks(page: Any) -> list[str]:
     found = re.findall(r"^```python\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     assert found, page
     return [textwrap.dedent(block) for block in found]
@@ -64,30 +67,29 @@ class Guide(ScriptTest):
         connection = connection_to(self.url)
         if connection is not None:
             self.addCleanup(connection.close)
-        names: Dict[str, Any] = {"connection": connection}
-        scripts = 0
-        with mock.patch.dict(os.environ, READPAST_URL=self.url):
+        names: dict[str, Any] = {"connection": connection}
+        with mock.patch.dict(os.environ, READPAST_URL=self.url), contextlib.redirect_stdout(io.StringIO()) as printed:
             for block in blocks(GUIDE):
-                code = compile(block, str(GUIDE), "exec")
                 if "worker.run(" in block:
-                    # Once as it stands, and then its handlers for the other blocks.
-                    self.script(_drained(block), "worker.py")
-                    scripts += 1
+                    process = self.start_worker(block)
+                    # Its handlers are for the other blocks.
                     with mock.patch.object(worker, "run"):
-                        exec(code, names)
-                elif "connection" in block and connection is None:
-                    continue
-                elif "result(job" in block:
-                    # While a worker runs.
-                    exec(compile(block.replace("queue.result(", "waited(queue, "), str(GUIDE), "exec"), {**names, "waited": self.waited})
-                    exec("from readpast import NewJob, Queue", names)
-                else:
-                    exec(code, names)
-        self.assertEqual(scripts, 1)
+                        exec(block, names)
+                elif "connection" not in block or connection is not None:
+                    exec(block, names)
+        self.assertRegex(printed.getvalue(), r"""^\d+ False\nb'{"total":42}'\n$""")
+        self.assertEqual(testing.run("import", {"pages": 2}).checkpoints, [b"1", b"2"])
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(PATIENCE_S), 0)
 
-    def waited(self, queue: Any, job_id: int, timeout: float) -> None:
-        self.run_script(str(self.folder / "worker.py"))
-        self.assertEqual(queue.result(job_id, timeout), b'{"total":42}')
+    def start_worker(self, block: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, self.script(block, "prices.py")]
+        process = subprocess.Popen(
+            command, env=variables(READPAST_URL=self.url), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
 
     def test_every_block_compiles(self) -> None:
         for page in PAGES:
@@ -101,12 +103,6 @@ class Guide(ScriptTest):
         self.assertEqual(self.run_script(example, "enqueue"), "100 jobs\n")
         self.assertIn("100 done", self.run_script(example))
         self.assertEqual(len(list((self.folder / "thumbnails").iterdir())), 100)
-
-
-def _drained(block: str) -> str:
-    drained, count = re.subn(r"worker\.run\((.*)\)", r"worker.run(\1, drain=True)", block)
-    assert count == 1, block
-    return drained
 
 
 if __name__ == "__main__":

@@ -6,14 +6,13 @@ import datetime
 import os
 import unittest
 import uuid
-from typing import Any, ClassVar, Dict, List, Optional, Tuple
+from typing import Any, ClassVar
 from unittest import mock
 
 import readpast as package
 from readpast import InvalidJob, NewJob, Queue, QueueFull, ResultTimeout, UnknownQueue, _drivers, testing
 from readpast._drivers import DRIVERS, Driver, Settings, Unsuitable
 from support import has_program, needs_program, readpast
-
 
 #: The stand-in's connection string.
 url = ""
@@ -40,7 +39,7 @@ def connected(driver: Driver) -> Any:
 class ByProgram(unittest.TestCase):
     """The tests of one way to enqueue, here the program. Each driver is a subclass."""
 
-    driver: ClassVar[Optional[Driver]] = None
+    driver: ClassVar[Driver | None] = None
 
     def setUp(self) -> None:
         if self.driver is not None:
@@ -59,15 +58,15 @@ class ByProgram(unittest.TestCase):
         name, queue = self.name, self.queue
         # The stand-in does not tell pyodbc how long a parameter may be.
         sizes = [5_000] if name == "pyodbc" else [5_000, 1_000_000]
-        cases: List[Tuple[object, Dict[str, object]]] = [
+        cases: list[tuple[object, dict[str, object]]] = [
             ("é 🦀 '%s' ? \0\n", {"payload_text": "é 🦀 '%s' ? \0\n"}),
             (b"\xff\x00%", {"payload_hex": "0xFF0025"}),
             ({"a": [1, None, "é"]}, {"payload_text": '{"a":[1,null,"é"]}'}),
             (7, {"payload_text": "7"}),
             (None, {"payload_text": "null"}),
             ("", {"payload_bytes": 0}),
-            *[("x" * size, {"payload_bytes": size}) for size in sizes],
         ]
+        cases += [("x" * size, {"payload_bytes": size}) for size in sizes]
         for payload, expected in cases:
             row = self.row(queue.enqueue(payload).job_id)
             self.assertEqual({field: row[field] for field in expected}, expected)
@@ -98,7 +97,7 @@ class ByProgram(unittest.TestCase):
 
     def test_many_jobs_keep_their_order_and_their_properties(self) -> None:
         name, queue = self.name, self.queue
-        jobs: List[object] = [
+        jobs: list[object] = [
             NewJob(
                 number, kind=name,
                 key=f"{name} {number}" if number % 7 == 0 else None,
@@ -125,7 +124,7 @@ class ByProgram(unittest.TestCase):
             self.assertEqual(many.jobs[1_100], (ids[7], True))
 
     def test_errors_name_what_is_wrong(self) -> None:
-        name, queue = self.name, self.queue
+        _name, queue = self.name, self.queue
         with Queue("nope", url) as missing:
             for call in (lambda: missing.enqueue(1), lambda: missing.enqueue_many([1])):
                 with self.assertRaisesRegex(UnknownQueue, "no queue 'nope'"):
@@ -155,7 +154,7 @@ class ByProgram(unittest.TestCase):
         queue.enqueue(1)
 
     def test_a_result_is_awaited(self) -> None:
-        name, queue = self.name, self.queue
+        _name, queue = self.name, self.queue
         with self.assertRaises(ResultTimeout):
             queue.result(queue.enqueue(1).job_id, timeout=0.02)
 
@@ -217,7 +216,10 @@ class ByPymssql(ByProgram):
 class ConnectionStrings(unittest.TestCase):
     def test_keys_and_values(self) -> None:
         parse = _drivers.parse
-        self.assertEqual(parse("Server = tcp:db1,1433 ;UID=me; PWD = a=b ;"), {"server": "tcp:db1,1433", "userid": "me", "password": "a=b"})
+        self.assertEqual(
+            parse("Server = tcp:db1,1433 ;UID=me; PWD = a=b ;"),
+            {"server": "tcp:db1,1433", "userid": "me", "password": "a=b"},
+        )
         self.assertEqual(parse("Password=\"a;\"\"b'\";User='x;''y\"'"), {"password": "a;\"b'", "userid": "x;'y\""})
         self.assertEqual(parse(";;"), {})
         with self.assertRaises(package.Error) as error:
@@ -241,7 +243,7 @@ class ConnectionStrings(unittest.TestCase):
                 pymssql.connect(None, Settings(text))
 
     def test_values_are_quoted_for_odbc(self) -> None:
-        keys = _drivers._odbc_keys(Settings("Server=db1;User ID=me;Password=\"a;b}c\""))
+        keys = _drivers._odbc_keys(Settings('Server=db1;User ID=me;Password="a;b}c"'))
         self.assertIn("PWD={a;b}}c};", keys)
         self.assertIn("Encrypt={yes};TrustServerCertificate={no};", keys)
 

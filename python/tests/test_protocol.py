@@ -122,7 +122,10 @@ class Payloads(ScriptTest):
         ]:
             reply, data = program.run(name.encode())
             self.assertEqual((reply, data), ({}, b"") if output is None else ({"output_bytes": len(output)}, output))
-        for name, error in [("set", "TypeError: a set is neither text, bytes nor JSON"), ("nan", "ValueError: Out of range")]:
+        for name, error in [
+            ("set", "TypeError: a set is neither text, bytes nor JSON"),
+            ("nan", "ValueError: Out of range"),
+        ]:
             reply, _ = program.run(name.encode())
             self.assertIn(error, reply["error"])
 
@@ -218,13 +221,11 @@ class Jobs(ScriptTest):
         ).hello()
         self.assertEqual(program.run(b"1")[1], b'[1,1,5,1,null,{},null,null,"None",[],null,"1",null]')
         parent = {"job_id": 6, "state": "done", "error": None, "output_text": "a.png", "output_hex": None}
-        reply, output = program.run(
+        _reply, output = program.run(
             b"2", b"half", kind="k", headers={"tenant": "acme"}, group_key="g", batch_id=9, parents=[parent], time_limit_s=0.0,
             correlation_id="0e984725-c51c-4bf4-9960-e1c80e27aba0",
         )  # fmt: skip
-        expected = (
-            '[2,1,5,1,"k",{"tenant":"acme"},"g",9,"0e984725-c51c-4bf4-9960-e1c80e27aba0",[6,"done",null,"a.png"],0.0,"2","half"]'
-        )
+        expected = '[2,1,5,1,"k",{"tenant":"acme"},"g",9,"0e984725-c51c-4bf4-9960-e1c80e27aba0",[6,"done",null,"a.png"],0.0,"2","half"]'
         self.assertEqual(output.decode(), expected)
 
     def test_notes(self) -> None:
@@ -419,6 +420,23 @@ class Ends(ScriptTest):
 
 
 class Starts(ScriptTest):
+    def test_a_script_without_a_guard_starts_no_worker_in_its_children(self) -> None:
+        program = self.served(
+            """
+            import multiprocessing
+            def nothing(): pass
+            @worker.job
+            def work(payload):
+                child = multiprocessing.get_context("spawn").Process(target=nothing)
+                child.start()
+                child.join()
+                return child.exitcode
+            """
+        ).hello()
+        self.assertEqual(program.run()[1], b"1")
+        _, errors = program.end()
+        self.assertIn("put worker.run under `if __name__ == '__main__':`", errors)
+
     def test_what_a_job_starts_is_no_program_of_the_worker(self) -> None:
         inner = self.script(
             """
@@ -459,7 +477,20 @@ class Starts(ScriptTest):
         """
         script = self.script(text)
         self.script(text, "package/__main__.py")
-        common = ["work", "prices", "--keep", "--kinds", "a,b", "--threads", "3", "--drain", "--grace", "1s", "--", sys.executable]
+        common = [
+            "work",
+            "prices",
+            "--keep",
+            "--kinds",
+            "a,b",
+            "--threads",
+            "3",
+            "--drain",
+            "--grace",
+            "1s",
+            "--",
+            sys.executable,
+        ]
         for arguments, expected in [
             ([script, "{x}", "-v"], [script, "{{x}", "-v"]),
             (["-m", "package", "y"], ["-m", "package", "y"]),
@@ -473,7 +504,9 @@ class Starts(ScriptTest):
     @needs_posix
     def test_the_exit_code_is_the_programs(self) -> None:
         script = self.script("from readpast import worker\nworker.job(lambda payload: None)\nworker.run('q')")
-        done = subprocess.run([sys.executable, script], env=variables(READPAST_PROGRAM=self.program("exit 11; echo")), check=False)
+        done = subprocess.run(
+            [sys.executable, script], env=variables(READPAST_PROGRAM=self.program("exit 11; echo")), check=False
+        )
         self.assertEqual(done.returncode, 11)
 
     def test_what_cannot_work_is_said_at_once(self) -> None:
@@ -482,12 +515,20 @@ class Starts(ScriptTest):
             ("@worker.job('a')\ndef a(): pass", "must have one or two parameters"),
             ("@worker.job('a')\ndef a(x, y, z): pass", "must have one or two parameters"),
             ("@worker.job('a')\nasync def a(x): pass", "the handler a is async"),
-            ("@worker.job('a')\ndef a(x): pass\n@worker.job('a')\ndef b(x): pass", "there is a handler for kind a already"),
+            (
+                "@worker.job('a')\ndef a(x): pass\n@worker.job('a')\ndef b(x): pass",
+                "there is a handler for kind a already",
+            ),
             ("@worker.job('a')\ndef a(x: 'Missing'): pass", "the annotations of the handler a cannot be resolved"),
-            ("import os; os.environ['READPAST_PROGRAM'] = '/nowhere'\nworker.job(lambda x: None)", "/nowhere, which is not a file"),
+            (
+                "import os; os.environ['READPAST_PROGRAM'] = '/nowhere'\nworker.job(lambda x: None)",
+                "/nowhere, which is not a file",
+            ),
         ]:
             script = self.script(f"from readpast import worker\n{text}\nworker.run('q')")
-            done = subprocess.run([sys.executable, script], env=variables(), stderr=subprocess.PIPE, text=True, check=False)
+            done = subprocess.run(
+                [sys.executable, script], env=variables(), stderr=subprocess.PIPE, text=True, check=False
+            )
             self.assertEqual(done.returncode, 1)
             self.assertIn(error, done.stderr)
 

@@ -83,7 +83,9 @@ class Server(ScriptTest):
                 print([process.poll() for process in started])
             """
         )
-        done = subprocess.run([sys.executable, "-Werror", script], env=variables(), stdout=subprocess.PIPE, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-Werror", script], env=variables(), stdout=subprocess.PIPE, text=True, check=True
+        )
         self.assertEqual(done.stdout, "[0]\n")
 
 
@@ -91,7 +93,11 @@ class Program(ScriptTest):
     @needs_program
     def test_python_m_readpast(self) -> None:
         done = subprocess.run(
-            [sys.executable, "-m", "readpast", "--version"], env=variables(), stdout=subprocess.PIPE, text=True, check=True
+            [sys.executable, "-m", "readpast", "--version"],
+            env=variables(),
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
         )
         self.assertTrue(done.stdout.startswith("readpast "), done.stdout)
 
@@ -102,11 +108,17 @@ class Program(ScriptTest):
         path = self.script("", name)
         os.chmod(path, 0o755)
         inherited = {**environment, "PATH": str(self.folder)}
-        done = subprocess.run([sys.executable, "-c", code], env=inherited, stdout=subprocess.PIPE, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=inherited, stdout=subprocess.PIPE, text=True, check=True
+        )
         self.assertEqual(os.path.basename(done.stdout.strip()), name)
         if done.stdout.strip() == path:
             done = subprocess.run(
-                [sys.executable, "-m", "readpast"], env={**environment, "PATH": ""}, stderr=subprocess.PIPE, text=True, check=False
+                [sys.executable, "-m", "readpast"],
+                env={**environment, "PATH": ""},
+                stderr=subprocess.PIPE,
+                text=True,
+                check=False,
             )
             self.assertEqual(done.returncode, 1)
             self.assertIn("the program readpast was not found", done.stderr)

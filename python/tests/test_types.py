@@ -16,8 +16,9 @@ from support import SOURCES, variables
 class Types(unittest.TestCase):
     def test_mypy_finds_nothing(self) -> None:
         with tempfile.TemporaryDirectory() as cache:
+            checked = [str(SOURCES), str(pathlib.Path(__file__).parent)]
             done = subprocess.run(
-                [sys.executable, "-m", "mypy", "--strict", "--cache-dir", cache, str(SOURCES), str(pathlib.Path(__file__).parent)],
+                [sys.executable, "-m", "mypy", "--strict", "--cache-dir", cache, *checked],
                 env=variables(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
             )  # fmt: skip
         self.assertEqual(done.returncode, 0, done.stdout)

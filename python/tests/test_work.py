@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import unittest
-from typing import Any, ClassVar, Dict
+from typing import Any, ClassVar
 
 from readpast import Failed, Queue, testing
 from support import PATIENCE_S, ScriptTest, await_that, needs_posix, needs_program, readpast, variables
@@ -34,14 +34,15 @@ class Work(ScriptTest):
         self.queue = Queue(self.name, self.url)
         self.addCleanup(self.queue.close)
 
-    def start(self, handlers: str, run: str = "drain=True, processes=1") -> "subprocess.Popen[str]":
+    def start(self, handlers: str, run: str = "drain=True, processes=1") -> subprocess.Popen[str]:
         options = 'options=["--json", "--keep-log", "all", "--grace", "5s"]'
         text = f"import os, sys, time\nimport readpast\nfrom readpast import worker\n{handlers}\n"
         script = self.script(f"{text}worker.run({self.name!r}, {run}, {options})")
+        # A cancellation arrives with a heartbeat.
+        environment = variables(READPAST_URL=self.url, READPAST_WORKER_HEARTBEAT_INTERVAL_MS="100")
         worker = subprocess.Popen(
-            [sys.executable, script], env=variables(READPAST_URL=self.url), text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
+            [sys.executable, script], env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
         self.addCleanup(worker.communicate)
         self.addCleanup(worker.kill)
         return worker
@@ -53,15 +54,23 @@ class Work(ScriptTest):
         self.assertEqual(worker.returncode, 0, errors)
         return errors
 
-    def row(self, job_id: int) -> Dict[str, Any]:
+    def row(self, job_id: int) -> dict[str, Any]:
         return readpast(self.url, "job", str(job_id))[0]
 
     def log(self, job_id: int) -> str:
         return "".join(log["text"] or "" for log in self.row(job_id)["logs"])
 
     def test_jobs_have_results(self) -> None:
-        jobs = [self.queue.enqueue(payload, kind=kind).job_id for kind, payload in
-                [("double", {"n": 21}), ("echo", "größe 🦀"), ("echo", b"\xff\n\x00"), ("echo", b"x" * 2_000_000), ("none", None)]]  # fmt: skip
+        jobs = [
+            self.queue.enqueue(payload, kind=kind).job_id
+            for kind, payload in [
+                ("double", {"n": 21}),
+                ("echo", "größe 🦀"),
+                ("echo", b"\xff\n\x00"),
+                ("echo", b"x" * 2_000_000),
+                ("none", None),
+            ]
+        ]
         self.drain(
             """
 @worker.job("double")
@@ -81,7 +90,9 @@ def none(payload) -> None:
     def test_jobs_run_in_several_processes(self) -> None:
         self.queue.enqueue_many(range(300))
         self.drain("@worker.job\ndef pid(payload): return os.getpid()", "drain=True, processes=2")
-        outputs = {job["output_text"] for job in readpast(self.url, "jobs", self.name, "--state", "done", "--limit", "300")}
+        outputs = {
+            job["output_text"] for job in readpast(self.url, "jobs", self.name, "--state", "done", "--limit", "300")
+        }
         self.assertEqual(len(outputs), 2)
 
     def test_outcomes(self) -> None:
@@ -107,7 +118,13 @@ def unfit(payload: list): pass
         rows = {kind: self.row(job) for kind, job in jobs.items()}
         self.assertEqual(
             {kind: (row["state"], row["attempt"]) for kind, row in rows.items()},
-            {"retry": ("done", 2), "bug": ("done", 2), "snooze": ("done", 1), "dead": ("dead", 1), "unfit": ("dead", 1)},
+            {
+                "retry": ("done", 2),
+                "bug": ("done", 2),
+                "snooze": ("done", 1),
+                "dead": ("dead", 1),
+                "unfit": ("dead", 1),
+            },
         )
         self.assertEqual(rows["retry"]["failed_attempts"][0]["error"], "busy")
         self.assertIn("ValueError: cause", rows["bug"]["failed_attempts"][0]["error"])
@@ -202,7 +219,7 @@ def work(payload, job):
 
     def test_a_plain_readpast_work_runs_the_script_too(self) -> None:
         job = self.queue.enqueue("x").job_id
-        script = self.script("from readpast import worker\n@worker.job\ndef work(payload: str): return 2 * payload\nworker.run('ignored')")
+        script = self.worker("@worker.job\ndef work(payload: str): return 2 * payload")
         readpast(self.url, "work", self.name, "--drain", "--keep", "--", sys.executable, script)
         self.assertEqual(self.queue.result(job), b"xx")
 

@@ -5,8 +5,8 @@ docs/python.md.
 """
 
 from ._job import Job, Parent
-from ._new_job import Enqueued, NewJob
-from ._queue import EnqueuedMany, Queue
+from ._new_job import Enqueued, EnqueuedMany, NewJob
+from ._queue import Queue
 from .exceptions import (
     Cancelled,
     Dead,

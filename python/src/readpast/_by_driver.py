@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+from collections.abc import Mapping, Sequence
 
 from ._drivers import Connection, binary, mark_of, rows_of
-from ._new_job import Enqueued, NewJob
+from ._new_job import End, Enqueued, EnqueuedMany, Limits, Prepared
 from .exceptions import InvalidJob, QueueFull, UnknownQueue
-
-#: What one call takes at most. SQL Server allows 2,100 parameters, and its time to plan a statement grows with the rows.
-ROWS_PER_CALL = 500
-PARAMETERS_PER_CALL = 2_000
-BYTES_PER_CALL = 16 << 20
 
 #: Columns of the table types `enqueue_list` and `detail_list` of the schema.
 OF_ENQUEUE_LIST = ("priority", "delay_ms", "due_at", "max_attempts", "dedup_key", "correlation_id", "kind")
@@ -21,12 +16,11 @@ OF_DETAIL_LIST = ("time_limit_ms", "headers", "group_key", "batch_id", "needs", 
 UNKNOWN_QUEUE = 58001
 QUEUE_FULL = 58023
 
-Setting = Union[int, str]
-End = Tuple[str, Optional[str], Optional[bytes]]
-
 
 class Session:
     """The calls of one queue on a connection. It neither begins nor ends a transaction."""
+
+    limits = Limits(rows=500, parameters=2_000, size=16 << 20)
 
     def __init__(self, connection: Connection, queue: str, schema: str) -> None:
         self.connection = connection
@@ -35,15 +29,14 @@ class Session:
         quoted = "[" + schema.replace("]", "]]") + "]"
         self.schema = quoted.replace("%", "%%") if self.mark == "%s" else quoted
 
-    def enqueue(self, job: NewJob) -> Enqueued:
-        settings = job.checked().settings()
-        parameters: List[object] = [self.queue, self._binary(job)]
+    def enqueue(self, job: Prepared) -> Enqueued:
+        parameters: list[object] = [self.queue, binary(self.connection, job.payload)]
         arguments = [f"@queue = {self.mark}", f"@payload = {self.mark}"]
-        for name, value in settings.items():
+        for name, value in job.settings.items():
             arguments.append(f"@{name} = {self._value(value, parameters)}")
         before = ""
         if job.after:
-            before = f"DECLARE @after {self.schema}.[id_list]; {_ids('@after', job.after)} "
+            before = f"DECLARE @after {self.schema}.[id_list]; {_insert_ids('@after', job.after)}"
             arguments += ["@after = @after", f"@on_dead = '{job.on_dead}'"]
         sets = rows_of(
             self.connection,
@@ -54,68 +47,61 @@ class Session:
             parameters,
         )
         status, refused, job_id, duplicate = sets[-1][0]
-        self._check(status, refused)
+        _check(status, refused)
         return Enqueued(int(job_id), bool(duplicate))
 
-    def enqueue_list(self, jobs: Sequence[NewJob]) -> List[Enqueued]:
-        """Enqueues one of the `parts`, in one call."""
-        parameters: List[object] = []
-        rows: List[Dict[str, str]] = []
-        details: List[Dict[str, str]] = []
-        edges: List[str] = []
-        settings = [job.settings() for job in jobs]
+    def enqueue_list(self, jobs: Sequence[Prepared]) -> EnqueuedMany:
         # The parameters are in the order in which they occur in the statement.
-        for ordinal, (job, values) in enumerate(zip(jobs, settings)):
-            parameters.append(self._binary(job))
+        parameters: list[object] = []
+        rows, details, edges = [], [], []
+        for ordinal, job in enumerate(jobs):
+            parameters.append(binary(self.connection, job.payload))
             row = {"ordinal": str(ordinal), "payload": self.mark}
-            rows.append({**row, **self._values(OF_ENQUEUE_LIST, values, parameters)})
-        for ordinal, values in enumerate(settings):
-            detail = self._values(OF_DETAIL_LIST, values, parameters)
+            rows.append({**row, **self._values(OF_ENQUEUE_LIST, job.settings, parameters)})
+        for ordinal, job in enumerate(jobs):
+            detail = self._values(OF_DETAIL_LIST, job.settings, parameters)
             if detail:
                 details.append({"ordinal": str(ordinal), **detail})
-        for ordinal, job in enumerate(jobs):
-            edges += [f"({ordinal}, {place}, {int(parent)}, '{job.on_dead}')" for place, parent in enumerate(job.after)]
-        statement = f"DECLARE @jobs {self.schema}.[enqueue_list], @status int, @refused nvarchar(2048)"
-        arguments = ""
+            for place, parent in enumerate(job.after):
+                edges.append(f"({ordinal}, {place}, {parent}, '{job.on_dead}')")
+        declared = f"DECLARE @status int, @refused nvarchar(2048), @jobs {self.schema}.[enqueue_list]"
+        inserts = _insert("@jobs", ("ordinal", "payload", *OF_ENQUEUE_LIST), rows)
+        arguments = "@jobs = @jobs"
         if details:
-            statement += f", @details {self.schema}.[detail_list]"
+            declared += f", @details {self.schema}.[detail_list]"
+            inserts += _insert("@details", ("ordinal", *OF_DETAIL_LIST), details)
             arguments += ", @details = @details"
         if edges:
-            statement += f", @edges {self.schema}.[edge_list]"
+            declared += f", @edges {self.schema}.[edge_list]"
+            inserts += _insert_values("@edges (ordinal, place, parent_id, on_dead)", edges)
             arguments += ", @edges = @edges"
-        statement += "; " + _insert("@jobs", ("ordinal", "payload", *OF_ENQUEUE_LIST), rows)
-        if details:
-            statement += _insert("@details", ("ordinal", *OF_DETAIL_LIST), details)
-        for begin in range(0, len(edges), 1000):
-            values_of = ", ".join(edges[begin : begin + 1000])
-            statement += f"INSERT @edges (ordinal, place, parent_id, on_dead) VALUES {values_of}; "
         sets = rows_of(
             self.connection,
-            f"{statement}EXEC @status = {self.schema}.[enqueue_batch] @queue = {self.mark}, @jobs = @jobs{arguments}, "
+            f"{declared}; {inserts}"
+            f"EXEC @status = {self.schema}.[enqueue_batch] @queue = {self.mark}, {arguments}, "
             "@on_bad = 'status', @refused = @refused OUTPUT; SELECT @status, @refused",
             [*parameters, self.queue],
         )
         status, refused = sets[-1][0]
-        self._check(status, refused)
-        return [Enqueued(int(job_id), bool(duplicate)) for _, job_id, duplicate, _ in sorted(sets[0])]
+        _check(status, refused)
+        enqueued = [Enqueued(int(job_id), bool(duplicate)) for _, job_id, duplicate, _ in sorted(sets[0])]
+        duplicates = sum(job.duplicate for job in enqueued)
+        return EnqueuedMany(len(enqueued) - duplicates, duplicates, enqueued)
 
-    def end_of(self, job_id: int) -> Optional[End]:
-        """A finished job's state, error and output; None if it has not finished."""
+    def end_of(self, job_id: int, timeout: float | None) -> End | None:
+        """How a job has ended; None if it has not. Does not wait."""
         sets = rows_of(
             self.connection,
-            f"DECLARE @jobs {self.schema}.[id_list]; {_ids('@jobs', [job_id])} "
+            f"DECLARE @jobs {self.schema}.[id_list]; {_insert_ids('@jobs', [job_id])}"
             f"EXEC {self.schema}.[outcomes] @queue = {self.mark}, @jobs = @jobs",
             [self.queue],
         )
         for rows in sets:
             for _, state, error, output in rows:
-                return str(state), error, None if output is None else bytes(output)
+                return End(str(state), error, None if output is None else bytes(output))
         return None
 
-    def _binary(self, job: NewJob) -> object:
-        return binary(self.connection, bytes(job.data()))
-
-    def _value(self, value: Setting, parameters: List[object]) -> str:
+    def _value(self, value: int | str, parameters: list[object]) -> str:
         """A value in a statement: a number as it is, text as a parameter."""
         if isinstance(value, int):
             return str(value)
@@ -123,49 +109,32 @@ class Session:
         return self.mark
 
     def _values(
-        self, columns: Sequence[str], settings: Mapping[str, Setting], parameters: List[object]
-    ) -> Dict[str, str]:
+        self, columns: Sequence[str], settings: Mapping[str, int | str], parameters: list[object]
+    ) -> dict[str, str]:
         return {name: self._value(settings[name], parameters) for name in columns if name in settings}
 
-    def _check(self, status: int, refused: Optional[str]) -> None:
-        if status == UNKNOWN_QUEUE:
-            raise UnknownQueue(refused)
-        if status == QUEUE_FULL:
-            raise QueueFull(refused)
-        if status:
-            raise InvalidJob(refused)
 
-
-def parts(jobs: Sequence[NewJob]) -> Iterator[Sequence[NewJob]]:
-    """The jobs of each call of `enqueue_list`."""
-    begin = parameters = size = 0
-    for end, job in enumerate(jobs):
-        own = 1 + sum(isinstance(value, str) for value in job.checked().settings().values())
-        length = len(job.data())
-        if end > begin and (
-            end - begin == ROWS_PER_CALL
-            or parameters + own > PARAMETERS_PER_CALL
-            or size + length > BYTES_PER_CALL
-        ):
-            yield jobs[begin:end]
-            begin, parameters, size = end, 0, 0
-        parameters += own
-        size += length
-    if begin < len(jobs):
-        yield jobs[begin:]
+def _check(status: int, refused: str | None) -> None:
+    if status == UNKNOWN_QUEUE:
+        raise UnknownQueue(refused)
+    if status == QUEUE_FULL:
+        raise QueueFull(refused)
+    if status:
+        raise InvalidJob(refused)
 
 
 def _insert(table: str, columns: Sequence[str], rows: Sequence[Mapping[str, str]]) -> str:
     """A statement for rows of which each has some of the columns."""
     names = [name for name in columns if any(name in row for row in rows)]
-    values = ", ".join("(" + ", ".join(row.get(name, "NULL") for name in names) + ")" for row in rows)
-    return f"INSERT {table} ({', '.join(names)}) VALUES {values}; "
+    values = ["(" + ", ".join(row.get(name, "NULL") for name in names) + ")" for row in rows]
+    return _insert_values(f"{table} ({', '.join(names)})", values)
 
 
-def _ids(table: str, ids: Sequence[int]) -> str:
+def _insert_ids(table: str, ids: Sequence[int]) -> str:
+    return _insert_values(f"{table} (job_id)", [f"({job_id})" for job_id in sorted(set(ids))])
+
+
+def _insert_values(target: str, values: Sequence[str]) -> str:
     # VALUES takes up to 1,000 rows.
-    distinct = sorted({int(job_id) for job_id in ids})
-    return "".join(
-        f"INSERT {table} (job_id) VALUES {', '.join(f'({job_id})' for job_id in distinct[begin : begin + 1000])};"
-        for begin in range(0, len(distinct), 1000)
-    )
+    parts = [", ".join(values[begin : begin + 1_000]) for begin in range(0, len(values), 1_000)]
+    return "".join(f"INSERT {target} VALUES {part}; " for part in parts)

@@ -6,7 +6,8 @@ import importlib
 import re
 import ssl
 import sys
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from collections.abc import Sequence
+from typing import Any, Callable, NamedTuple
 
 from .exceptions import Error
 
@@ -45,10 +46,12 @@ class Settings:
             raise Error("the connection string has no Server")
         address = re.fullmatch(r"(?:tcp:)?([^,\\]+)(?:\\([^,]+))?(?:,\s*(\d+))?", self.values["server"].strip())
         if address is None:
-            raise Error(f"the connection string's Server is {self.values['server']!r}; write host, host,port or host\\instance")
+            raise Error(
+                f"the connection string's Server is {self.values['server']!r}; write host, host,port or host\\instance"
+            )
         host = address[1].strip()
         self.host = "localhost" if host in (".", "(local)") else host
-        self.instance: Optional[str] = address[2]
+        self.instance: str | None = address[2]
         self.port = int(address[3]) if address[3] else None
 
     def get(self, name: str, default: str = "") -> str:
@@ -64,13 +67,13 @@ class Settings:
                 raise Unsuitable(f"it has no key for {name}")
 
 
-def parse(text: str) -> Dict[str, str]:
+def parse(text: str) -> dict[str, str]:
     """The keys in small letters without spaces, with their values.
 
     Raises:
         Error: if it is not `Key=Value;…`. The message has none of its values.
     """
-    values: Dict[str, str] = {}
+    values: dict[str, str] = {}
     pattern = re.compile(r"\s*([^=;]+?)\s*=\s*(?:\"((?:[^\"]|\"\")*)\"|'((?:[^']|'')*)'|([^;]*?))\s*(?:;|$)")
     at = 0
     while text[at:].strip(" ;\r\n\t"):
@@ -80,7 +83,13 @@ def parse(text: str) -> Dict[str, str]:
             raise Error("the connection string must have the form Server=…;Database=…;User ID=…;Password=…")
         name = found[1].lower().replace(" ", "")
         double, single, plain = found[2], found[3], found[4]
-        value = double.replace('""', '"') if double is not None else single.replace("''", "'") if single is not None else plain
+        value = (
+            double.replace('""', '"')
+            if double is not None
+            else single.replace("''", "'")
+            if single is not None
+            else plain
+        )
         values[KEYS.get(name, name)] = value
         at = found.end()
     return values
@@ -114,7 +123,7 @@ def _odbc_keys(settings: Settings) -> str:
         "MultiSubnetFailover": "yes" if settings.is_on("multisubnetfailover") else "",
         "APP": settings.get("app"),
     }
-    return "".join("%s={%s};" % (name, value.replace("}", "}}")) for name, value in pairs.items() if value)
+    return "".join("{}={{{}}};".format(name, value.replace("}", "}}")) for name, value in pairs.items() if value)
 
 
 def _by_mssql_python(module: Any, settings: Settings) -> Connection:
@@ -131,15 +140,22 @@ def _by_pyodbc(module: Any, settings: Settings) -> Connection:
     newest = max((int(found[1]) for found in installed if found), default=None)
     if newest is None:
         raise Unsuitable("no ODBC Driver for SQL Server is installed")
-    driver = "Driver={ODBC Driver %d for SQL Server};" % newest
+    driver = f"Driver={{ODBC Driver {newest} for SQL Server}};"
     return module.connect(driver + _odbc_keys(settings), autocommit=True, timeout=LOGIN_TIMEOUT_S)
 
 
 def _by_pytds(module: Any, settings: Settings) -> Connection:
     settings.only(
-        "server", "database", "userid", "password", "encrypt", "trustservercertificate", "trustservercertificateca", "app"
+        "server",
+        "database",
+        "userid",
+        "password",
+        "encrypt",
+        "trustservercertificate",
+        "trustservercertificateca",
+        "app",
     )
-    trust: Dict[str, Any] = {}
+    trust: dict[str, Any] = {}
     if settings.is_on("encrypt", True):
         if settings.is_on("trustservercertificate"):
             raise Unsuitable("it always checks the server's certificate")
@@ -181,14 +197,20 @@ DRIVERS = (
 )
 
 
-def connect(url: str) -> Optional[Tuple[Driver, Connection]]:
-    """Connects by the first driver that is installed and suitable; None if there is none."""
+def connect(url: str) -> Connection | None:
+    """Connects by the first driver that is installed and suitable; None if there is none.
+
+    Raises:
+        Error: if the connection string is not valid, or the driver cannot connect.
+    """
     settings = Settings(url)
     for driver in DRIVERS:
         try:
-            return driver, driver.connect(importlib.import_module(driver.module), settings)
+            return driver.connect(importlib.import_module(driver.module), settings)
         except (ImportError, Unsuitable):
             continue
+        except Exception as error:
+            raise Error(f"{driver.name} cannot connect to SQL Server: {message_of(error)}") from error
     return None
 
 
@@ -208,7 +230,7 @@ def mark_of(connection: Connection) -> str:
     return "?" if style == "qmark" else "%s"
 
 
-def rows_of(connection: Connection, statement: str, parameters: Sequence[object]) -> List[List[Tuple[Any, ...]]]:
+def rows_of(connection: Connection, statement: str, parameters: Sequence[object]) -> list[list[tuple[Any, ...]]]:
     """Executes a statement. Returns the rows of each result set."""
     cursor = connection.cursor()
     try:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Union
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from ._payloads import Payload, encoded
@@ -19,15 +20,15 @@ class Parent(NamedTuple):
     job_id: int
     #: `done`, `dead`, `cancelled` or `gone`.
     state: str
-    error: Optional[str]
+    error: str | None
     #: Only if its queue keeps outputs.
-    output: Optional[bytes]
+    output: bytes | None
 
 
 class Notes:
     """Where a running job's notes go: to the worker, or to a test."""
 
-    def write(self, job: "Job", fields: Dict[str, object], checkpoint: Optional[bytes] = None) -> None:
+    def write(self, job: Job, fields: dict[str, object], checkpoint: bytes | None = None) -> None:
         raise NotImplementedError
 
     def is_stopping(self) -> bool:
@@ -37,11 +38,9 @@ class Notes:
 class Job:
     """A running job, the second argument of a handler that has two."""
 
-    __slots__ = ("_fields", "_payload", "_checkpoint", "_notes", "_started_at")
+    __slots__ = ("_checkpoint", "_fields", "_notes", "_payload", "_started_at")
 
-    def __init__(
-        self, fields: Mapping[str, Any], payload: Payload, checkpoint: Optional[bytes], notes: Notes
-    ) -> None:
+    def __init__(self, fields: Mapping[str, Any], payload: Payload, checkpoint: bytes | None, notes: Notes) -> None:
         self._fields = fields
         self._payload = payload
         self._checkpoint = checkpoint
@@ -70,7 +69,7 @@ class Job:
         return int(self._fields["fence"])
 
     @property
-    def kind(self) -> Optional[str]:
+    def kind(self) -> str | None:
         return self._fields.get("kind")
 
     @property
@@ -78,20 +77,20 @@ class Job:
         return self._fields.get("headers") or {}
 
     @property
-    def group_key(self) -> Optional[str]:
+    def group_key(self) -> str | None:
         return self._fields.get("group_key")
 
     @property
-    def batch_id(self) -> Optional[int]:
+    def batch_id(self) -> int | None:
         return self._fields.get("batch_id")
 
     @property
-    def correlation_id(self) -> Optional[UUID]:
+    def correlation_id(self) -> UUID | None:
         text = self._fields.get("correlation_id")
         return None if text is None else UUID(text)
 
     @property
-    def parents(self) -> List[Parent]:
+    def parents(self) -> list[Parent]:
         """The jobs for which this one has waited."""
         return [
             Parent(end["job_id"], end["state"], end.get("error"), data_of(end, "output"))
@@ -99,7 +98,7 @@ class Job:
         ]
 
     @property
-    def time_left(self) -> Optional[float]:
+    def time_left(self) -> float | None:
         """The remaining time limit in seconds."""
         limit = self._fields.get("time_limit_s")
         return None if limit is None else max(0.0, limit - (time.monotonic() - self._started_at))
@@ -110,7 +109,7 @@ class Job:
         return memoryview(self._payload).toreadonly()
 
     @property
-    def checkpoint(self) -> Optional[bytes]:
+    def checkpoint(self) -> bytes | None:
         """What an earlier attempt has saved last."""
         return self._checkpoint
 
@@ -127,7 +126,7 @@ class Job:
         """Shows how far the job is, from 0 to 1, with a text of up to 400 characters."""
         if not 0 <= fraction <= 1:
             raise ValueError(f"the fraction is {fraction}; it must be from 0 to 1")
-        fields: Dict[str, object] = {"progress": float(fraction)}
+        fields: dict[str, object] = {"progress": float(fraction)}
         if text:
             fields["progress_text"] = text[:LONGEST_PROGRESS_TEXT]
         self._notes.write(self, fields)
@@ -144,10 +143,10 @@ class Job:
         self._notes.write(self, {"log": text})
 
 
-def data_of(fields: Mapping[str, Any], name: str) -> Optional[bytes]:
+def data_of(fields: Mapping[str, Any], name: str) -> bytes | None:
     """Bytes that a line has as text or hexadecimal digits."""
     text = fields.get(f"{name}_text")
     if text is not None:
         return bytes(text.encode())
-    digits: Union[str, None] = fields.get(f"{name}_hex")
+    digits: str | None = fields.get(f"{name}_hex")
     return None if digits is None else bytes.fromhex(digits[2:])

@@ -6,7 +6,7 @@ import dataclasses
 import inspect
 import json
 import typing
-from typing import Any, Callable, Optional, Union
+from typing import Any, Callable, Union
 
 from .exceptions import Dead
 
@@ -25,7 +25,7 @@ def _default(value: Any) -> Any:
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_default).encode
 
 
-def encoded(value: object) -> Union[None, bytes, memoryview]:
+def encoded(value: object) -> bytes | memoryview | None:
     """The bytes of a result, a payload or a checkpoint.
 
     None is nothing, `str` is text, everything with the buffer protocol (`bytes`, `memoryview`, arrays) is bytes, and
@@ -47,7 +47,7 @@ def encoded(value: object) -> Union[None, bytes, memoryview]:
     return _encode(value).encode()
 
 
-def as_text(value: object) -> Optional[str]:
+def as_text(value: object) -> str | None:
     """The text of a payload that is text or JSON, None if it is bytes."""
     if isinstance(value, str):
         return value

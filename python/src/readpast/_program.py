@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import sysconfig
-from typing import Dict, Iterator, Mapping, Optional
+from collections.abc import Iterator, Mapping
 
 from .exceptions import Error
 
@@ -51,7 +51,7 @@ def _script_folders() -> Iterator[str]:
     yield os.path.join(sys.prefix, "Scripts" if os.name == "nt" else "bin")
 
 
-def environment(url: Optional[str] = None) -> Dict[str, str]:
+def environment(url: str | None = None) -> dict[str, str]:
     """The environment for the program. The connection string is there because others can see a command line."""
     variables: Mapping[str, str] = os.environ
     inherited = {name: value for name, value in variables.items() if name != VARIABLE}

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Callable, Iterable, List, Mapping, Optional, Sequence, Tuple, Type, TypeVar, Union
+from typing import Any, Callable, TypeVar, Union
 from uuid import UUID
 
-from ._by_driver import End, Session, parts
+from ._by_driver import Session
 from ._by_program import Program
 from ._drivers import Connection, connect, message_of, rows_of
-from ._job import data_of
-from ._new_job import Enqueued, NewJob
-from .exceptions import Error, Failed, ResultTimeout, Seconds, in_seconds
+from ._new_job import End, Enqueued, EnqueuedMany, Limits, NewJob, parts
+from .exceptions import Error, Failed, InvalidJob, QueueFull, ResultTimeout, Seconds, UnknownQueue, in_seconds
 
 T = TypeVar("T")
+
+#: How jobs get into SQL Server.
+Way = Union[Session, Program]
 
 #: How often `result` looks, in seconds: first and last delay, as `Queue::wait` of the Rust library.
 FIRST_LOOK_S = 0.01
@@ -26,24 +29,6 @@ LAST_LOOK_S = 0.2
 
 #: A connection that was idle longer, in seconds, is tried before it is used: a firewall may have closed it.
 TRIED_AFTER_S = 30.0
-
-
-@dataclass(frozen=True)
-class EnqueuedMany:
-    """What became of many jobs to enqueue."""
-
-    #: How many jobs were added.
-    added: int
-    #: How many were not, because an unfinished job has their key.
-    duplicates: int
-    _jobs: Optional[List[Enqueued]] = field(default=None, repr=False)
-
-    @property
-    def jobs(self) -> List[Enqueued]:
-        """Each job, in order. Raises Error without a driver: the program does not report them."""
-        if self._jobs is None:
-            raise Error("without a driver, enqueue_many does not learn the ids of the jobs; use enqueue")
-        return self._jobs
 
 
 class Queue:
@@ -63,7 +48,7 @@ class Queue:
     """
 
     def __init__(
-        self, name: str, url: Optional[str] = None, *, connection: Connection = None, schema: str = "readpast"
+        self, name: str, url: str | None = None, *, connection: Connection = None, schema: str = "readpast"
     ) -> None:
         if connection is not None and url is not None:
             raise TypeError("Queue takes either a url or a connection")
@@ -75,15 +60,15 @@ class Queue:
         # SQLAlchemy's pool wraps the driver's connection.
         connection = getattr(connection, "dbapi_connection", connection)
         self._session = None if connection is None else Session(connection, name, schema)
-        self._program: Optional[Program] = None
+        self._program: Program | None = None
         self._process = os.getpid()
         self._used_at = 0.0
 
-    def __enter__(self) -> "Queue":
+    def __enter__(self) -> Queue:
         return self
 
     def __exit__(
-        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
 
@@ -96,20 +81,20 @@ class Queue:
         self,
         payload: object,
         *,
-        kind: Optional[str] = None,
-        key: Optional[str] = None,
-        group: Optional[str] = None,
+        kind: str | None = None,
+        key: str | None = None,
+        group: str | None = None,
         priority: int = 0,
-        delay: Optional[Seconds] = None,
-        due_at: Optional[datetime] = None,
-        start_within: Optional[Seconds] = None,
-        start_by: Optional[datetime] = None,
-        headers: Optional[Mapping[str, Any]] = None,
-        max_attempts: Optional[int] = None,
-        time_limit: Optional[Seconds] = None,
-        correlation_id: Union[UUID, str, None] = None,
-        batch: Optional[int] = None,
-        needs: Optional[Mapping[str, int]] = None,
+        delay: Seconds | None = None,
+        due_at: datetime | None = None,
+        start_within: Seconds | None = None,
+        start_by: datetime | None = None,
+        headers: Mapping[str, Any] | None = None,
+        max_attempts: int | None = None,
+        time_limit: Seconds | None = None,
+        correlation_id: UUID | str | None = None,
+        batch: int | None = None,
+        needs: Mapping[str, int] | None = None,
         after: Sequence[int] = (),
         on_dead: str = "hold",
     ) -> Enqueued:
@@ -126,39 +111,31 @@ class Queue:
             time_limit=time_limit, correlation_id=correlation_id, batch=batch, needs=needs, after=after,
             on_dead=on_dead,
         )  # fmt: skip
-        return self._call(lambda session: session.enqueue(job), lambda program: program.enqueue(job))
+        prepared = job.prepared()
+        return self._call(lambda way: way.enqueue(prepared))
 
     def enqueue_many(self, jobs: Iterable[object]) -> EnqueuedMany:
         """Adds many jobs, 500 per call. Each is a `NewJob`, or just a payload.
 
         Raises:
-            QueueFull, InvalidJob, Error: as for `enqueue`. Without a transaction of yours, the jobs of earlier calls
-                were added; the error's `added` says how many.
+            UnknownQueue, QueueFull, InvalidJob, Error: as for `enqueue`. Without a transaction of yours, the jobs of
+                earlier calls were added; the error's `added` says how many.
         """
-        new = [job if isinstance(job, NewJob) else NewJob(job) for job in jobs]
-        enqueued: List[Enqueued] = []
         added = duplicates = 0
+        enqueued: list[Enqueued] | None = []
         try:
-            for part in parts(new):
-                counts = self._call(
-                    lambda session: self._add(session, part, enqueued), lambda program: program.enqueue_list(part)
-                )
-                added += counts[0]
-                duplicates += counts[1]
+            for part in parts(jobs, self._limits()):
+                many = self._call(lambda way: way.enqueue_list(part))
+                added += many.added
+                duplicates += many.duplicates
+                enqueued = None if enqueued is None or many._jobs is None else enqueued + many._jobs
         except Error as error:
-            # Those of the failed call are the program's.
+            # The program may have added some of the last call's.
             error.added = error.added + added if self._is_own else 0
             raise
-        return EnqueuedMany(added, duplicates, enqueued if len(enqueued) == len(new) else None)
+        return EnqueuedMany(added, duplicates, enqueued)
 
-    @staticmethod
-    def _add(session: Session, part: Sequence[NewJob], enqueued: List[Enqueued]) -> Tuple[int, int]:
-        jobs = session.enqueue_list(part)
-        enqueued += jobs
-        duplicates = sum(job.duplicate for job in jobs)
-        return len(jobs) - duplicates, duplicates
-
-    def result(self, job_id: int, timeout: Optional[Seconds] = None) -> Optional[bytes]:
+    def result(self, job_id: int, timeout: Seconds | None = None) -> bytes | None:
         """Waits until a job is done, and returns its output.
 
         None is a job without an output, or one whose queue does not keep it (completion policy `delete`).
@@ -173,13 +150,11 @@ class Queue:
             return output
         raise Failed(job_id, state, error)
 
-    def _end_of(self, job_id: int, limit: Optional[float]) -> End:
+    def _end_of(self, job_id: int, limit: float | None) -> End:
         began, delay = time.monotonic(), FIRST_LOOK_S
         while True:
             left = None if limit is None else max(0.0, limit - (time.monotonic() - began))
-            end = self._call(
-                lambda session: session.end_of(job_id), lambda program: _end(program.wait(job_id, left))
-            )
+            end = self._call(lambda way: way.end_of(job_id, left))
             if end is not None:
                 return end
             if left == 0:
@@ -187,66 +162,69 @@ class Queue:
             time.sleep(delay if left is None else min(delay, left))
             delay = min(2 * delay, LAST_LOOK_S)
 
-    def _call(self, by_session: Callable[[Session], T], by_program: Callable[[Program], T]) -> T:
+    def _limits(self) -> Limits:
+        with self._lock:
+            return self._way().limits
+
+    def _call(self, call: Callable[[Way], T]) -> T:
         if not self._is_own:
             # The driver's exceptions are the caller's.
-            assert self._session is not None
-            return by_session(self._session)
+            return call(self._way())
         with self._lock:
-            session = self._connected()
-            if session is None:
-                assert self._program is not None
-                program = self._program
-            else:
-                try:
-                    result = by_session(session)
-                    self._used_at = time.monotonic()
-                    return result
-                except Error:
-                    raise
-                except BaseException as error:
-                    # What a call leaves on a connection after this is unknown.
-                    self._disconnect()
-                    if isinstance(error, Exception) and not isinstance(error, (TypeError, ValueError)):
-                        raise Error(f"queue {self.name}: {message_of(error)}") from error
-                    raise
-        return by_program(program)
+            way = self._way()
+            if isinstance(way, Session):
+                return self._call_by(way, call)
+        return call(way)
 
-    def _connected(self) -> Optional[Session]:
-        """The session of the queue's own connection; None if there is the program instead."""
+    def _call_by(self, session: Session, call: Callable[[Way], T]) -> T:
+        try:
+            result = call(session)
+        except (UnknownQueue, QueueFull, InvalidJob):
+            raise
+        except Exception as error:
+            # What a failed call leaves on its connection is unknown.
+            self._disconnect()
+            raise Error(f"queue {self.name}: {message_of(error)}") from error
+        except BaseException:
+            self._disconnect()
+            raise
+        self._used_at = time.monotonic()
+        return result
+
+    def _way(self) -> Way:
+        """The caller's connection, the queue's own, which is opened if there is none, or the program."""
+        if self._session is not None and self._is_own:
+            self._check_session()
+        if self._session is not None:
+            return self._session
+        if self._program is not None:
+            return self._program
+        url = self._url or os.environ.get("READPAST_URL")
+        if not url:
+            raise Error("there is no connection string: set READPAST_URL, or pass url or connection")
+        connected = connect(url)
+        if connected is None:
+            self._program = Program(url, self.name, self._schema)
+            return self._program
+        self._session = Session(connected, self.name, self._schema)
+        self._process, self._used_at = os.getpid(), time.monotonic()
+        return self._session
+
+    def _check_session(self) -> None:
+        """Drops the queue's connection if it is another process's, or was closed meanwhile."""
+        assert self._session is not None
         if self._process != os.getpid():
-            # The connection is the parent process's.
-            self._session, self._process = None, os.getpid()
-        if self._session is not None and time.monotonic() - self._used_at > TRIED_AFTER_S:
+            self._session = None
+        elif time.monotonic() - self._used_at > TRIED_AFTER_S:
             try:
                 rows_of(self._session.connection, "SELECT 1", [])
             except Exception:
                 self._disconnect()
-        if self._session is None and self._program is None:
-            url = self._url or os.environ.get("READPAST_URL")
-            if not url:
-                raise Error("there is no connection string: set READPAST_URL, or pass url or connection")
-            try:
-                connected = connect(url)
-            except Error:
-                raise
-            except Exception as error:
-                raise Error(f"cannot connect to SQL Server: {message_of(error)}") from error
-            if connected is None:
-                self._program = Program(url, self.name, self._schema)
-            else:
-                self._session = Session(connected[1], self.name, self._schema)
-                self._used_at = time.monotonic()
-        return self._session
 
     def _disconnect(self) -> None:
-        if self._session is not None and self._is_own:
-            session, self._session = self._session, None
-            try:
+        session = self._session
+        if session is not None and self._is_own:
+            self._session = None
+            # It may be broken already.
+            with contextlib.suppress(Exception):
                 session.connection.close()
-            except Exception:
-                pass  # it is broken already
-
-
-def _end(end: Optional[Mapping[str, Any]]) -> Optional[End]:
-    return None if end is None else (end["end"], end["error"], data_of(end, "output"))

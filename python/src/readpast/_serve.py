@@ -8,8 +8,9 @@ import signal
 import stat
 import sys
 import traceback
+from collections.abc import Mapping
 from types import FrameType, TracebackType
-from typing import Any, Callable, Dict, Mapping, NoReturn, Optional, Union
+from typing import Any, Callable, NoReturn
 
 from ._job import Job
 from ._payloads import Decoder, decoder, encoded
@@ -32,8 +33,6 @@ UNKNOWN_KIND_SNOOZE_S = 60
 #: The code of a program that has ended because of SIGTERM (128 + 15). A worker that stops counts no attempt then.
 TERMINATED = 143
 
-_FOLDER = os.path.dirname(os.path.abspath(__file__))
-
 
 class Handler:
     """A function that runs jobs, with how it gets them."""
@@ -41,7 +40,7 @@ class Handler:
     def __init__(self, function: Callable[..., object]) -> None:
         self.function = function
         self.takes_job = False
-        self.decode: Optional[Decoder] = None
+        self.decode: Decoder | None = None
 
     def prepare(self) -> None:
         """Looks at the function's parameters. Not before the first job: annotations may name later classes.
@@ -61,7 +60,7 @@ class Handler:
         except NameError as error:
             raise TypeError(f"the annotations of the handler {name} cannot be resolved: {error}") from error
 
-    def run(self, request: Request, wire: Any) -> Union[None, bytes, memoryview]:
+    def run(self, request: Request, wire: Any) -> bytes | memoryview | None:
         if self.decode is None:
             self.prepare()
             assert self.decode is not None
@@ -96,7 +95,7 @@ def _is_pipe(descriptor: int) -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
 
 
-def serve(handlers: Mapping[Optional[str], Handler]) -> NoReturn:
+def serve(handlers: Mapping[str | None, Handler]) -> NoReturn:
     """Runs jobs until the worker closes the pipe."""
     os.environ[SERVES] = os.environ.get(RUN, "")
     termination = Termination()
@@ -149,7 +148,7 @@ class Termination:
         except ValueError:
             raise RuntimeError("worker.run must be called in the main thread") from None
 
-    def _begin(self, _signal: int, _frame: Optional[FrameType]) -> None:
+    def _begin(self, _signal: int, _frame: FrameType | None) -> None:
         if not self.has_begun:
             self.has_begun = True
             raise Cancelled
@@ -160,9 +159,7 @@ class Termination:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def run_job(
-    handlers: Mapping[Optional[str], Handler], request: Request, wire: Wire, termination: Termination
-) -> None:
+def run_job(handlers: Mapping[str | None, Handler], request: Request, wire: Wire, termination: Termination) -> None:
     job_id = request.fields["job_id"]
     try:
         handler = handler_for(handlers, request.fields.get("kind"))
@@ -183,7 +180,7 @@ def run_job(
         wire.done(job_id, output)
 
 
-def handler_for(handlers: Mapping[Optional[str], Handler], kind: Optional[str]) -> Handler:
+def handler_for(handlers: Mapping[str | None, Handler], kind: str | None) -> Handler:
     """The handler of a kind, or the one for all other kinds."""
     handler = handlers.get(kind) or handlers.get(None)
     if handler is None:
@@ -192,16 +189,16 @@ def handler_for(handlers: Mapping[Optional[str], Handler], kind: Optional[str]) 
 
 
 class UnknownKind(Outcome):
-    def __init__(self, kind: Optional[str], handlers: Mapping[Optional[str], Handler]) -> None:
+    def __init__(self, kind: str | None, handlers: Mapping[str | None, Handler]) -> None:
         what = "jobs without a kind" if kind is None else f"jobs of kind {kind}"
         known = ", ".join(sorted(name for name in handlers if name is not None))
         super().__init__(f"this program has no handler for {what}, only for {known}")
 
-    def fields(self) -> Dict[str, object]:
+    def fields(self) -> dict[str, object]:
         return {"snooze_s": UNKNOWN_KIND_SNOOZE_S}
 
 
-def failure(error: BaseException) -> Dict[str, object]:
+def failure(error: BaseException) -> dict[str, object]:
     """The fields of the reply to a job whose handler has raised this."""
     if isinstance(error, Outcome):
         text = str(error) or type(error).__name__
@@ -213,7 +210,7 @@ def failure(error: BaseException) -> Dict[str, object]:
 
 def _traceback(error: BaseException) -> str:
     """The traceback from the handler's frame on."""
-    begin: Optional[TracebackType] = error.__traceback__
-    while begin is not None and os.path.dirname(begin.tb_frame.f_code.co_filename) == _FOLDER:
+    begin: TracebackType | None = error.__traceback__
+    while begin is not None and begin.tb_frame.f_globals.get("__package__") == __package__:
         begin = begin.tb_next
     return "".join(traceback.format_exception(type(error), error, begin))

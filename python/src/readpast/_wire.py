@@ -7,7 +7,7 @@ import json
 import os
 import select
 import threading
-from typing import Any, Dict, List, NamedTuple, Optional, Union
+from typing import Any, NamedTuple
 
 from ._job import Job, Notes, data_of
 from ._payloads import Payload
@@ -25,9 +25,9 @@ _parse = json.JSONDecoder().raw_decode
 
 
 class Request(NamedTuple):
-    fields: Dict[str, Any]
+    fields: dict[str, Any]
     payload: Payload
-    checkpoint: Optional[bytes]
+    checkpoint: bytes | None
 
 
 class Wire(Notes):
@@ -39,14 +39,14 @@ class Wire(Notes):
         #: What was read after the last job.
         self._rest = b""
         self._is_stopping = False
-        self._poll: Optional[Any] = None
-        if hasattr(select, "poll"):  # Windows cannot look into a pipe without a call of its own
+        self._poll: Any | None = None
+        if hasattr(select, "poll"):
             self._poll = select.poll()
             self._poll.register(reads, select.POLLIN)
-        #: Held for each line: a handler's threads may write notes, too.
+        #: Held for each line: a handler's threads may use the job, too.
         self._lock = threading.Lock()
         #: The running job's id.
-        self._running: Optional[int] = None
+        self._running: int | None = None
 
     def close(self) -> None:
         if not self._input.closed:
@@ -56,7 +56,7 @@ class Wire(Notes):
     def ask(self) -> None:
         self._write(HELLO)
 
-    def next(self) -> Optional[Request]:
+    def next(self) -> Request | None:
         """Waits for a job; None once the worker has closed the pipe."""
         while True:
             line = self._line()
@@ -77,12 +77,12 @@ class Wire(Notes):
         self._running = fields["job_id"]
         return Request(fields, payload, checkpoint)
 
-    def _line(self) -> Optional[str]:
+    def _line(self) -> str | None:
         line, newline, rest = self._rest.partition(b"\n")
         if newline:
             self._rest = rest
             return line.decode()
-        parts: List[bytes] = [line]
+        parts: list[bytes] = [line]
         while not newline:
             chunk = self._input.read(CHUNK)
             if not chunk:
@@ -111,19 +111,22 @@ class Wire(Notes):
 
     def is_stopping(self) -> bool:
         # While a job is running, the worker sends nothing but this line, or closes the pipe because it has ended.
-        while not self._is_stopping and self._poll is not None and self._poll.poll(0):
-            chunk = self._input.read(CHUNK)
-            if not chunk:
-                self._is_stopping = True
-                break
-            line, newline, rest = (self._rest + chunk).partition(b"\n")
-            if newline:
-                self._is_stopping = _parse(line.decode())[0].get("stop") is True
-                line = rest
-            self._rest = line
-        return self._is_stopping
+        with self._lock:
+            while self._running is not None and not self._is_stopping and self._is_readable():
+                chunk = self._input.read(CHUNK)
+                line, newline, rest = (self._rest + (chunk or b"")).partition(b"\n")
+                if newline:
+                    self._is_stopping = _parse(line.decode())[0].get("stop") is True
+                elif not chunk:
+                    self._is_stopping = True
+                self._rest = rest if newline else line
+            return self._is_stopping
 
-    def write(self, job: Job, fields: Dict[str, object], checkpoint: Optional[bytes] = None) -> None:
+    def _is_readable(self) -> bool:
+        # Windows cannot look into a pipe.
+        return self._poll is not None and bool(self._poll.poll(0))
+
+    def write(self, job: Job, fields: dict[str, object], checkpoint: bytes | None = None) -> None:
         if checkpoint is not None:
             fields = {**fields, "checkpoint_bytes": len(checkpoint)}
         line = _line_of(job.id, fields) + (checkpoint or b"")
@@ -132,7 +135,7 @@ class Wire(Notes):
                 raise RuntimeError(f"job {job.id} has ended")
             self._write(line)
 
-    def done(self, job_id: int, output: Union[None, bytes, memoryview]) -> None:
+    def done(self, job_id: int, output: bytes | memoryview | None) -> None:
         self._end()
         if output is None:
             self._write(b'{"job_id":%d}\n' % job_id)
@@ -144,7 +147,7 @@ class Wire(Notes):
             self._write(line)
             self._write(output)
 
-    def failed(self, job_id: int, fields: Dict[str, object]) -> None:
+    def failed(self, job_id: int, fields: dict[str, object]) -> None:
         self._end()
         self._write(_line_of(job_id, fields))
 
@@ -152,14 +155,14 @@ class Wire(Notes):
         with self._lock:
             self._running = None
 
-    def _write(self, data: Union[bytes, memoryview]) -> None:
+    def _write(self, data: bytes | memoryview) -> None:
         written = os.write(self._output, data)
         while written < len(data):
             data = memoryview(data)[written:]
             written = os.write(self._output, data)
 
 
-def _line_of(job_id: int, fields: Dict[str, object]) -> bytes:
+def _line_of(job_id: int, fields: dict[str, object]) -> bytes:
     text = json.dumps({"job_id": job_id, **fields}, ensure_ascii=False, separators=(",", ":"))
     # Half of a surrogate pair, as in names of files that are not UTF-8, has no UTF-8.
     return text.encode(errors="replace") + b"\n"

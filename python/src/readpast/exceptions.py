@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Dict, Optional, Union
+from typing import Union
 
 Seconds = Union[float, timedelta]
 
@@ -19,7 +19,7 @@ def in_seconds(value: Seconds, name: str) -> float:
 class Outcome(Exception):
     """What becomes of a job that is not done. Handlers raise `Retry`, `Snooze`, `Move` or `Dead`."""
 
-    def fields(self) -> Dict[str, object]:
+    def fields(self) -> dict[str, object]:
         """The fields of the reply besides the error."""
         return {}
 
@@ -27,11 +27,11 @@ class Outcome(Exception):
 class Retry(Outcome):
     """The job runs again: after the time of the retry policy, or `after` this many seconds."""
 
-    def __init__(self, message: str = "", after: Optional[Seconds] = None) -> None:
+    def __init__(self, message: str = "", after: Seconds | None = None) -> None:
         super().__init__(message)
         self.after = None if after is None else in_seconds(after, "after")
 
-    def fields(self) -> Dict[str, object]:
+    def fields(self) -> dict[str, object]:
         return {} if self.after is None else {"retry_in_s": self.after}
 
 
@@ -42,7 +42,7 @@ class Snooze(Outcome):
         super().__init__(message)
         self.seconds = in_seconds(seconds, "seconds")
 
-    def fields(self) -> Dict[str, object]:
+    def fields(self) -> dict[str, object]:
         return {"snooze_s": self.seconds}
 
 
@@ -53,14 +53,14 @@ class Move(Outcome):
         super().__init__(message)
         self.queue = queue
 
-    def fields(self) -> Dict[str, object]:
+    def fields(self) -> dict[str, object]:
         return {"move_to": self.queue}
 
 
 class Dead(Outcome):
     """The job cannot succeed: it is not tried again."""
 
-    def fields(self) -> Dict[str, object]:
+    def fields(self) -> dict[str, object]:
         return {"dead": True}
 
 
@@ -98,7 +98,7 @@ class ResultTimeout(Error, TimeoutError):
 class Failed(Error):
     """The job has ended without being done: its state is `dead` or `cancelled`, and it has an error."""
 
-    def __init__(self, job_id: int, state: str, error: Optional[str]) -> None:
+    def __init__(self, job_id: int, state: str, error: str | None) -> None:
         super().__init__(f"job {job_id} is {state}: {error}" if error else f"job {job_id} is {state}")
         self.job_id = job_id
         self.state = state

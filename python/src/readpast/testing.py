@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import subprocess
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple, Union
+from typing import Any, Callable
 
 from . import worker
 from ._job import Job, Notes
@@ -48,15 +49,15 @@ class Result:
 
     #: `done`, `retry`, `snooze`, `move` or `dead`.
     outcome: str = "done"
-    output: Optional[bytes] = None
+    output: bytes | None = None
     #: As the job would have it: a message, or a traceback.
-    error: Optional[str] = None
+    error: str | None = None
     #: What the handler has raised.
-    exception: Optional[BaseException] = None
+    exception: BaseException | None = None
     #: The fractions and texts of `Job.progress`.
-    progress: List[Tuple[float, str]] = field(default_factory=list)
-    checkpoints: List[bytes] = field(default_factory=list)
-    log: List[str] = field(default_factory=list)
+    progress: list[tuple[float, str]] = field(default_factory=list)
+    checkpoints: list[bytes] = field(default_factory=list)
+    log: list[str] = field(default_factory=list)
 
 
 class _Recorder(Notes):
@@ -64,7 +65,7 @@ class _Recorder(Notes):
         self.result = result
         self.stopping = stopping
 
-    def write(self, job: Job, fields: Dict[str, object], checkpoint: Optional[bytes] = None) -> None:
+    def write(self, job: Job, fields: dict[str, object], checkpoint: bytes | None = None) -> None:
         if "progress" in fields:
             self.result.progress.append((float(str(fields["progress"])), str(fields.get("progress_text", ""))))
         if "log" in fields:
@@ -77,12 +78,12 @@ class _Recorder(Notes):
 
 
 def run(
-    handler: Union[str, Callable[..., object]],
+    handler: str | Callable[..., object],
     payload: object,
     *,
     checkpoint: object = None,
     stopping: bool = False,
-    headers: Optional[Mapping[str, Any]] = None,
+    headers: Mapping[str, Any] | None = None,
     **fields: Any,
 ) -> Result:
     """Runs a job as a worker would, in this process and without a server.
@@ -94,7 +95,7 @@ def run(
         stopping: what `Job.stopping` is.
         fields: other fields of the job as the worker would send them, such as `attempt=2`.
     """
-    job: Dict[str, Any] = {"job_id": 1, "attempt": 1, "max_attempts": 5, "fence": 1, "headers": headers, **fields}
+    job: dict[str, Any] = {"job_id": 1, "attempt": 1, "max_attempts": 5, "fence": 1, "headers": headers, **fields}
     if isinstance(handler, str):
         job["kind"] = handler
     data = encoded(payload)

@@ -1,10 +1,12 @@
 """Workers: a function for each kind of job, run by one process per core.
 
+A worker is a script:
+
     from readpast import worker
 
     @worker.job("price")
     def price(payload: dict) -> dict:
-        return {"price": payload["count"] * 2}
+        return {"total": payload["count"] * payload["price"]}
 
     worker.run("prices")
 """
@@ -15,7 +17,8 @@ import inspect
 import os
 import subprocess
 import sys
-from typing import Any, Callable, Dict, List, NoReturn, Optional, Sequence, TypeVar, Union, overload
+from collections.abc import Sequence
+from typing import Any, Callable, NoReturn, TypeVar, overload
 
 from ._program import environment, find_program
 from ._serve import Handler, is_of_one_job, is_served, serve
@@ -26,13 +29,13 @@ __all__ = ["job", "run"]
 Function = TypeVar("Function", bound=Callable[..., object])
 
 #: By kind; None: the one for all other kinds.
-handlers: Dict[Optional[str], Handler] = {}
+handlers: dict[str | None, Handler] = {}
 
 
 @overload
 def job(kind: Function) -> Function: ...
 @overload
-def job(kind: Optional[str] = None) -> Callable[[Function], Function]: ...
+def job(kind: str | None = None) -> Callable[[Function], Function]: ...
 def job(kind: Any = None) -> Any:
     """Makes a function the handler of jobs of this kind; without a kind, of all other jobs.
 
@@ -46,7 +49,7 @@ def job(kind: Any = None) -> Any:
     return lambda function: _add(kind, function)
 
 
-def _add(kind: Optional[str], function: Function) -> Function:
+def _add(kind: str | None, function: Function) -> Function:
     name = getattr(function, "__qualname__", repr(function))
     if kind in handlers:
         what = "jobs without a kind of their own" if kind is None else f"kind {kind}"
@@ -61,8 +64,8 @@ def _add(kind: Optional[str], function: Function) -> Function:
 def run(
     queue: str,
     *,
-    url: Optional[str] = None,
-    processes: Optional[int] = None,
+    url: str | None = None,
+    processes: int | None = None,
     drain: bool = False,
     options: Sequence[str] = (),
 ) -> NoReturn:
@@ -87,14 +90,23 @@ def run(
         handler.prepare()
     if is_served():
         serve(handlers)
+    if is_imported_by_a_child():
+        raise Error("multiprocessing imports this script: put worker.run under `if __name__ == '__main__':`")
     if is_of_one_job():
-        raise Error("readpast work has started this program for one job; start it with --keep, or without readpast work")
+        raise Error(
+            "readpast work has started this program for one job; start it with --keep, or without readpast work"
+        )
     _start(queue, url, processes, drain, options)
 
 
-def _start(
-    queue: str, url: Optional[str], processes: Optional[int], drain: bool, options: Sequence[str]
-) -> NoReturn:
+def is_imported_by_a_child() -> bool:
+    """Whether multiprocessing has started this process, and imports its parent's script into it."""
+    process = sys.modules.get("multiprocessing.process")
+    # As multiprocessing itself finds out that a child would start children while it imports.
+    return process is not None and getattr(process.current_process(), "_inheriting", False)
+
+
+def _start(queue: str, url: str | None, processes: int | None, drain: bool, options: Sequence[str]) -> NoReturn:
     try:
         program = find_program()
     except FileNotFoundError as error:
@@ -123,9 +135,9 @@ def _start(
             pass
 
 
-def this_program() -> List[str]:
+def this_program() -> list[str]:
     """The command line of this process, for `readpast work`, in whose arguments a brace is written twice."""
-    arguments: Union[List[str], None] = getattr(sys, "orig_argv", None)
+    arguments: list[str] | None = getattr(sys, "orig_argv", None)
     if arguments is not None:
         arguments = arguments[1:]
     else:
@@ -135,6 +147,8 @@ def this_program() -> List[str]:
         if name is not None and name.endswith(".__main__"):
             name = name[: -len(".__main__")]
         arguments = ["-m", name, *sys.argv[1:]] if name is not None else list(sys.argv)
+        if arguments[0] == "-c":
+            arguments = []
     if not sys.executable or not arguments or arguments[0] in ("", "-", "-i"):
         raise Error("worker.run must be called in a script or a module, which the worker starts for each process")
     return [sys.executable, *(argument.replace("{", "{{") for argument in arguments)]
