@@ -101,11 +101,12 @@ class Payloads(ScriptTest):
             """
             import array
             results = {
-                "none": None, "text": "é", "bytes": b"\\xff", "view": memoryview(b"abc")[::2], "array": array.array("H", [1, 2]),
-                "dict": {"a": [1, "é"]}, "zero": 0, "false": False, "tuple": (1,), "empty": b"",
+                "none": None, "text": "é", "bytes": b"\\xff", "view": memoryview(b"abc")[::2],
+                "array": array.array("H", [1, 2]), "dict": {"a": [1, "é"]}, "zero": 0, "false": False,
+                "tuple": (1,), "empty": b"", "set": {1}, "nan": float("nan"),
             }
             @worker.job
-            def result(payload: str): return {1} if payload == "set" else float("nan") if payload == "nan" else results[payload]
+            def result(payload: str): return results[payload]
             """
         ).hello()
         for name, output in [
@@ -137,8 +138,9 @@ class Outcomes(ScriptTest):
             from datetime import timedelta
             from readpast import Dead, Move, Retry, Snooze
             raised = {
-                "retry": Retry("busy"), "later": Retry("busy", after=1.5), "snooze": Snooze("not yet", timedelta(minutes=1)),
-                "move": Move("too large", "large"), "dead": Dead("no such file"), "silent": Dead(), "half": Dead("\\ud800"),
+                "retry": Retry("busy"), "later": Retry("busy", after=1.5),
+                "snooze": Snooze("not yet", timedelta(minutes=1)), "move": Move("too large", "large"),
+                "dead": Dead("no such file"), "silent": Dead(), "half": Dead("\\ud800"),
             }
             @worker.job
             def fail(payload: str): raise raised[payload]
@@ -214,18 +216,22 @@ class Jobs(ScriptTest):
             """
             @worker.job
             def show(payload, job: readpast.Job):
+                parents = [[*parent[:3], parent.output.decode()] for parent in job.parents]
                 return [job.id, job.attempt, job.max_attempts, job.fence, job.kind, dict(job.headers), job.group_key,
-                        job.batch_id, str(job.correlation_id), job.parents and [*job.parents[0][:3], job.parents[0].output.decode()],
-                        job.time_left, bytes(job.payload).decode(), job.checkpoint and job.checkpoint.decode()]
+                        job.batch_id, str(job.correlation_id), parents, job.time_left,
+                        bytes(job.payload).decode(), job.checkpoint and job.checkpoint.decode()]
             """
         ).hello()
         self.assertEqual(program.run(b"1")[1], b'[1,1,5,1,null,{},null,null,"None",[],null,"1",null]')
         parent = {"job_id": 6, "state": "done", "error": None, "output_text": "a.png", "output_hex": None}
-        _reply, output = program.run(
-            b"2", b"half", kind="k", headers={"tenant": "acme"}, group_key="g", batch_id=9, parents=[parent], time_limit_s=0.0,
-            correlation_id="0e984725-c51c-4bf4-9960-e1c80e27aba0",
+        _, output = program.run(
+            b"2", b"half", kind="k", headers={"tenant": "acme"}, group_key="g", batch_id=9, parents=[parent],
+            time_limit_s=0.0, correlation_id="0e984725-c51c-4bf4-9960-e1c80e27aba0",
         )  # fmt: skip
-        expected = '[2,1,5,1,"k",{"tenant":"acme"},"g",9,"0e984725-c51c-4bf4-9960-e1c80e27aba0",[6,"done",null,"a.png"],0.0,"2","half"]'
+        expected = (
+            '[2,1,5,1,"k",{"tenant":"acme"},"g",9,"0e984725-c51c-4bf4-9960-e1c80e27aba0",[[6,"done",null,"a.png"]],'
+            '0.0,"2","half"]'
+        )
         self.assertEqual(output.decode(), expected)
 
     def test_notes(self) -> None:
@@ -238,9 +244,9 @@ class Jobs(ScriptTest):
                 job.save({"at": 3})
                 job.save(b"\\xff\\n")
                 job.log("größe \\ud800 🦀\\n")
-                for wrong in (lambda: job.progress(2), lambda: job.progress(float("nan")), lambda: job.save(b"x" * 65536)):
+                for call, wrong in (job.progress, 2), (job.progress, float("nan")), (job.save, b"x" * 65536):
                     try:
-                        wrong()
+                        call(wrong)
                     except ValueError as error:
                         job.log(str(error))
                 keep.append(job)
