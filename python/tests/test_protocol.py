@@ -278,6 +278,7 @@ class Jobs(ScriptTest):
         program = self.served(
             """
             import subprocess
+            print("while it loads")
             @worker.job
             def loud(payload):
                 print("printed")
@@ -289,7 +290,32 @@ class Jobs(ScriptTest):
             """
         ).hello()
         self.assertEqual(program.run()[1], b"''")
-        self.assertEqual(program.end(), (0, "printed\nwithout an end\nby a library\nby a child\n"))
+        self.assertEqual(program.end(), (0, "while it loads\nprinted\nwithout an end\nby a library\nby a child\n"))
+
+    def test_threads_of_a_handler_use_the_job_at_once(self) -> None:
+        program = self.served(
+            """
+            import threading
+            @worker.job
+            def work(payload, job):
+                def note():
+                    for number in range(200):
+                        job.log("x" * number)
+                        job.save(b"\\n" * number)
+                        assert not job.stopping
+                threads = [threading.Thread(target=note) for _ in range(4)]
+                for thread in threads: thread.start()
+                for thread in threads: thread.join()
+            """
+        ).hello()
+        job_id = program.send()
+        notes: list[tuple[dict[str, object], bytes]] = []
+        while len(notes) < 1_600:
+            notes.append(program.read())
+        self.assertEqual(sum(len(str(fields["log"])) for fields, _ in notes if "log" in fields), 4 * 199 * 100)
+        self.assertEqual(sum(data.count(b"\n") for _, data in notes), 4 * 199 * 100)
+        self.assertEqual(program.read(), ({"job_id": job_id}, b""))
+        self.assertEqual(program.end(), (0, ""))
 
     def test_a_worker_that_stops_is_seen_by_the_running_job(self) -> None:
         program = self.served(

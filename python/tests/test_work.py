@@ -152,7 +152,9 @@ def work(payload: str, job):
         )
         rows = [self.row(job.job_id) for job in jobs]
         self.assertEqual([(row["state"], row["attempt"]) for row in rows], [("done", 1), ("done", 2), ("done", 1)])
-        self.assertIn("SIGABRT", rows[1]["failed_attempts"][0]["error"])
+        error = rows[1]["failed_attempts"][0]["error"]
+        self.assertIn("SIGABRT", error)
+        self.assertIn("in work", error)
 
     def test_a_checkpoint_survives_a_crash(self) -> None:
         job = self.queue.enqueue(None).job_id

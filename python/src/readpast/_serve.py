@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import inspect
 import os
 import signal
@@ -95,11 +96,9 @@ def _is_pipe(descriptor: int) -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
 
 
-def serve(handlers: Mapping[str | None, Handler]) -> NoReturn:
+def serve(handlers: Mapping[str | None, Handler], wire: Wire) -> NoReturn:
     """Runs jobs until the worker closes the pipe."""
-    os.environ[SERVES] = os.environ.get(RUN, "")
     termination = Termination()
-    wire = take_standard_streams()
     if hasattr(os, "register_at_fork"):
         # A child of a handler neither reads jobs nor replies, and SIGTERM ends it as usual.
         os.register_at_fork(after_in_child=termination.forget)
@@ -123,7 +122,13 @@ def serve(handlers: Mapping[str | None, Handler]) -> NoReturn:
 
 
 def take_standard_streams() -> Wire:
-    """Keeps the pipes for the protocol. What reads standard input finds its end; what is printed goes to the log."""
+    """Keeps the pipes for the protocol. What reads standard input finds its end; what is printed goes to the log.
+
+    Afterwards, `is_served` is false here and in what this process starts.
+    """
+    os.environ[SERVES] = os.environ[RUN]
+    # If the process crashes, the job's error shows where.
+    faulthandler.enable(2)
     wire = Wire(os.dup(0), os.dup(1))
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from typing import Any, Callable, NoReturn, TypeVar, overload
 
 from ._program import environment, find_program
-from ._serve import Handler, is_of_one_job, is_served, serve
+from ._serve import Handler, is_of_one_job, is_served, serve, take_standard_streams
 from .exceptions import Error
 
 __all__ = ["job", "run"]
@@ -30,6 +30,9 @@ Function = TypeVar("Function", bound=Callable[..., object])
 
 #: By kind; None: the one for all other kinds.
 handlers: dict[str | None, Handler] = {}
+
+#: To the worker that has started this process, if any. Taken at once, because the script may print while it loads.
+wire = take_standard_streams() if is_served() else None
 
 
 @overload
@@ -88,8 +91,8 @@ def run(
         raise Error("there is no handler: decorate a function with @worker.job before worker.run")
     for handler in handlers.values():
         handler.prepare()
-    if is_served():
-        serve(handlers)
+    if wire is not None:
+        serve(handlers, wire)
     if is_imported_by_a_child():
         raise Error("multiprocessing imports this script: put worker.run under `if __name__ == '__main__':`")
     if is_of_one_job():
