@@ -16,6 +16,7 @@ import time
 import unittest
 from typing import Any
 
+from readpast import ProgramNotFound
 from readpast._program import environment, find_program
 
 SOURCES = pathlib.Path(__file__).parents[1] / "src"
@@ -28,7 +29,7 @@ PATIENCE_S = 60
 def has_program() -> bool:
     try:
         find_program()
-    except FileNotFoundError:
+    except ProgramNotFound:
         return False
     return True
 

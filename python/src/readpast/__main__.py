@@ -8,12 +8,13 @@ import sys
 from typing import NoReturn
 
 from ._program import environment, find_program
+from .exceptions import ProgramNotFound
 
 
 def main() -> NoReturn:
     try:
         program = find_program()
-    except FileNotFoundError as error:
+    except ProgramNotFound as error:
         sys.exit(f"readpast: {error}")
     command = [program, *sys.argv[1:]]
     if os.name != "nt":

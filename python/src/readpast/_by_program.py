@@ -13,7 +13,7 @@ from typing import Any
 
 from ._job import data_of
 from ._new_job import End, Enqueued, EnqueuedMany, Limits, Prepared
-from ._program import environment, needs_program
+from ._program import environment, find_program
 from .exceptions import Error, InvalidJob, QueueFull, UnknownQueue
 
 #: Exit codes of the program (docs/cli.md). `wait` has 0 for done, 9 for dead and 10 for cancelled.
@@ -96,7 +96,7 @@ class Program:
         return dict(json.loads(output))
 
     def _run(self, arguments: list[str], lines: bytes = b"") -> tuple[int, str, str]:
-        command = [needs_program(), "--json", "--schema", self.schema, *arguments]
+        command = [find_program(), "--json", "--schema", self.schema, *arguments]
         done = subprocess.run(command, input=lines, capture_output=True, env=environment(self.url), check=False)
         return done.returncode, done.stdout.decode(), done.stderr.decode(errors="replace").strip()
 

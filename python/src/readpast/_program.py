@@ -8,7 +8,7 @@ import sys
 import sysconfig
 from collections.abc import Iterator, Mapping
 
-from .exceptions import Error
+from .exceptions import ProgramNotFound
 
 #: Names another program, for development. It is no setting of the program, which refuses unknown variables.
 VARIABLE = "READPAST_PROGRAM"
@@ -20,12 +20,12 @@ def find_program() -> str:
     Looks at the variable READPAST_PROGRAM, where the package was installed, and in PATH.
 
     Raises:
-        FileNotFoundError: if there is none.
+        ProgramNotFound: if there is none.
     """
     chosen = os.environ.get(VARIABLE)
     if chosen:
         if not os.path.isfile(chosen):
-            raise FileNotFoundError(f"{VARIABLE} is {chosen}, which is not a file")
+            raise ProgramNotFound(f"{VARIABLE} is {chosen}, which is not a file")
         return chosen
     name = "readpast.exe" if os.name == "nt" else "readpast"
     for folder in _script_folders():
@@ -34,7 +34,7 @@ def find_program() -> str:
             return path
     found = shutil.which("readpast")
     if found is None:
-        raise FileNotFoundError(
+        raise ProgramNotFound(
             "the program readpast was not found next to this Python nor in PATH; "
             "install the package from its wheel, or put the program into PATH"
         )
@@ -56,11 +56,3 @@ def environment(url: str | None = None) -> dict[str, str]:
     variables: Mapping[str, str] = os.environ
     inherited = {name: value for name, value in variables.items() if name != VARIABLE}
     return inherited if url is None else {**inherited, "READPAST_URL": url}
-
-
-def needs_program() -> str:
-    """The path of the program, for a call that fails with `Error` without it."""
-    try:
-        return find_program()
-    except FileNotFoundError as error:
-        raise Error(str(error)) from None

@@ -63,6 +63,7 @@ class Queue:
         self._program: Program | None = None
         self._process = os.getpid()
         self._used_at = 0.0
+        self._inherited: Session | None = None
 
     def __enter__(self) -> Queue:
         return self
@@ -214,7 +215,8 @@ class Queue:
         """Drops the queue's connection if it is another process's, or was closed meanwhile."""
         assert self._session is not None
         if self._process != os.getpid():
-            self._session = None
+            # Not closed: that would log out the parent process.
+            self._inherited, self._session = self._session, None
         elif time.monotonic() - self._used_at > TRIED_AFTER_S:
             try:
                 rows_of(self._session.connection, "SELECT 1", [])

@@ -79,6 +79,10 @@ class Error(Exception):
     added: int = 0
 
 
+class ProgramNotFound(Error, FileNotFoundError):
+    """The program `readpast` is neither where the package was installed nor in PATH."""
+
+
 class UnknownQueue(Error):
     """The queue does not exist."""
 

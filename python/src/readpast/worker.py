@@ -110,10 +110,7 @@ def is_imported_by_a_child() -> bool:
 
 
 def _start(queue: str, url: str | None, processes: int | None, drain: bool, options: Sequence[str]) -> NoReturn:
-    try:
-        program = find_program()
-    except FileNotFoundError as error:
-        raise Error(str(error)) from None
+    program = find_program()
     command = [program, "work", queue, "--keep"]
     kinds = [kind for kind in handlers if kind is not None]
     # The option's kinds are separated by commas. A kind that has one is left to the programs, which snooze others.
