@@ -182,6 +182,11 @@ class ByProgram(unittest.TestCase):
         self.assertNotIn(lost, [row["job_id"] for row in found])
         self.assertNotIn("lost", [row["payload_text"] for row in found])
 
+    def test_a_login_that_fails_is_an_error(self) -> None:
+        wrong = url.replace("Password=readpast", "Password=wrong")
+        with self.assertRaisesRegex(package.Error, "Login failed for user 'sa'"):
+            Queue("jobs", wrong).enqueue(1)
+
     def test_a_queue_reconnects(self) -> None:
         if self.driver is None:
             self.skipTest("the program connects for each call")

@@ -257,7 +257,11 @@ def _module_of(connection: Connection) -> str:
 
 def message_of(error: BaseException) -> str:
     """The message of a driver's exception."""
-    # pyodbc has the state before it, pymssql the number, and DB-Library's own message behind.
-    texts = [text.decode(errors="replace") if isinstance(text, bytes) else text for text in error.args]
+    arguments = error.args
+    if len(arguments) == 1 and isinstance(arguments[0], tuple):  # pymssql, when it connects
+        arguments = arguments[0]
+    # pyodbc has the state before the message, pymssql the number.
+    texts = [text.decode(errors="replace") if isinstance(text, bytes) else text for text in arguments]
     message = next((text for text in reversed(texts) if isinstance(text, str)), str(error))
-    return message.partition("DB-Lib error message")[0].strip() or message
+    # DB-Library appends messages of its own.
+    return message.partition("DB-Lib error message")[0].strip() or message or type(error).__name__
