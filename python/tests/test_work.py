@@ -173,7 +173,7 @@ def work(payload, job):
 
     def test_what_is_printed_and_logged_is_the_jobs_log(self) -> None:
         job = self.queue.enqueue(None).job_id
-        self.drain("@worker.job\ndef work(payload, job):\n    job.log('a line')\n    print('printed')")
+        self.drain("@worker.job\ndef work(payload, job):\n    print('printed')\n    job.log('a line')")
         log = self.log(job)
         self.assertIn("a line\n", log)
         self.assertIn("printed\n", log)
