@@ -39,7 +39,7 @@ class Payloads(ScriptTest):
             """
         ).hello()
         for kind, payload, expected in [
-            ("none", b'[1, "\xc3\xa9"]', "[1, 'é']"),
+            ("none", b'\r\n [1, "\xc3\xa9"]\t', "[1, 'é']"),
             ("text", "é 🦀\n".encode(), "'é 🦀\\n'"),
             ("bytes", b"\xff\n\x00", "b'\\xff\\n\\x00'"),
             ("view", b"\xff", "(True, b'\\xff')"),
@@ -51,6 +51,8 @@ class Payloads(ScriptTest):
             self.assertEqual(output.decode(), expected, kind)
         for kind, payload, error in [
             ("none", b"{", "the payload is not JSON: "),
+            ("none", b"", "the payload is not JSON: "),
+            ("none", b"1 2", "the payload is not JSON: Extra data: line 1 column 2"),
             ("none", b"\xff", "the payload is not JSON: "),
             ("text", b"\xff", "the payload is not text: "),
             ("dict", b"[]", "the payload is JSON of type list, not dict"),

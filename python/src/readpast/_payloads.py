@@ -13,7 +13,7 @@ from .exceptions import Dead
 Payload = Union[bytes, bytearray]
 Decoder = Callable[[Payload], object]
 
-_parse = json.JSONDecoder().decode
+_parse = json.JSONDecoder().raw_decode
 
 
 def _default(value: Any) -> Any:
@@ -87,7 +87,12 @@ def _view(payload: Payload) -> memoryview:
 
 def _json(payload: Payload) -> Any:
     try:
-        return _parse(payload.decode())
+        # `json.loads` would take twice as long for a small payload.
+        text = payload.decode().strip(" \t\n\r")
+        value, end = _parse(text)
+        if end < len(text):
+            raise json.JSONDecodeError("Extra data", text, end)
+        return value
     except ValueError as error:
         raise Dead(f"the payload is not JSON: {error}") from None
 
