@@ -1,0 +1,147 @@
+"""Enqueues with the program `readpast`, where no driver is installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+from ._job import data_of
+from ._new_job import End, Enqueued, EnqueuedMany, Limits, Prepared
+from ._program import environment, find_program
+from .exceptions import Error, InvalidJob, QueueFull, UnknownQueue
+
+#: Exit codes of the program (docs/cli.md). `wait` has 0 for done, 9 for dead and 10 for cancelled.
+INVALID = 2
+UNKNOWN = 3
+REFUSED = 4
+TIMED_OUT = 8
+FINISHED = (0, 9, 10)
+
+
+#: Options of `readpast enqueue` for one job.
+OPTIONS = {
+    "kind": "--kind={}",
+    "dedup_key": "--key={}",
+    "group_key": "--group={}",
+    "priority": "--priority={}",
+    "delay_ms": "--delay={}ms",
+    "due_at": "--at={}Z",
+    "start_within_ms": "--start-within={}ms",
+    "start_by": "--start-by={}Z",
+    "max_attempts": "--max-attempts={}",
+    "time_limit_ms": "--time-limit={}ms",
+    "correlation_id": "--correlation-id={}",
+    "batch_id": "--batch={}",
+}
+
+#: Fields of a line of `readpast enqueue --format json`, if they are called otherwise than in the procedures.
+FIELDS = {"dedup_key": "key", "group_key": "group", "batch_id": "batch"}
+
+
+class Program:
+    """The calls of one queue, each by a process of its own."""
+
+    limits = Limits(rows=10_000, parameters=sys.maxsize, size=64 << 20)
+
+    def __init__(self, url: str, queue: str, schema: str) -> None:
+        self.url = url
+        self.queue = queue
+        self.schema = schema
+
+    def enqueue(self, job: Prepared) -> Enqueued:
+        options = [form.format(job.settings[name]) for name, form in OPTIONS.items() if name in job.settings]
+        options += [f"--header={name}={value}" for name, value in _headers(job).items()]
+        for name, number in json.loads(str(job.settings.get("needs", "{}"))).items():
+            options.append(f"--{name}={number}" if name in ("memory", "threads") else f"--token={name}={number}")
+        if job.after:
+            options += [f"--on-dead={job.on_dead}", *(f"--after={parent}" for parent in job.after)]
+        # Not an argument: others can see those, and their size is limited.
+        file, path = tempfile.mkstemp(prefix="readpast-")
+        try:
+            with open(file, "wb") as payload:
+                payload.write(job.payload)
+            reply = self._call(["enqueue", f"--file={path}", *options, "--", self.queue])
+        finally:
+            os.remove(path)
+        return Enqueued(reply["job_id"], reply["duplicate"])
+
+    def enqueue_list(self, jobs: Sequence[Prepared]) -> EnqueuedMany:
+        lines = b"".join(json.dumps(_line(job)).encode() + b"\n" for job in jobs)
+        reply = self._call(["enqueue", "--format=json", "--", self.queue], lines)
+        return EnqueuedMany(reply["enqueued"], reply["duplicates"])
+
+    def end_of(self, job_id: int, timeout: float | None) -> End | None:
+        """How a job has ended; None if it has not within the timeout."""
+        options = [] if timeout is None else [f"--timeout={round(timeout * 1000)}ms"]
+        code, output, errors = self._run(["wait", *options, "--", str(int(job_id))])
+        if code == TIMED_OUT:
+            return None
+        if code == UNKNOWN:
+            return End("gone", None, None)
+        if code not in FINISHED:
+            raise _error(code, errors)
+        end = json.loads(output)
+        return End(end["end"], end["error"], data_of(end, "output"))
+
+    def _call(self, arguments: list[str], lines: bytes = b"") -> dict[str, Any]:
+        code, output, errors = self._run(arguments, lines)
+        if code != 0:
+            raise _error(code, errors)
+        return dict(json.loads(output))
+
+    def _run(self, arguments: list[str], lines: bytes = b"") -> tuple[int, str, str]:
+        command = [find_program(), "--json", "--schema", self.schema, *arguments]
+        done = subprocess.run(command, input=lines, capture_output=True, env=environment(self.url), check=False)
+        return done.returncode, done.stdout.decode(), done.stderr.decode(errors="replace").strip()
+
+
+def _error(code: int, text: str) -> Error:
+    """The error that the program reports. Its last message says what is wrong."""
+    message = text.rpartition("readpast: ")[2]
+    if code == UNKNOWN:
+        error: Error = UnknownQueue(message)
+    elif code == REFUSED and "is full" in message:
+        error = QueueFull(message)
+    elif code in (INVALID, REFUSED):
+        error = InvalidJob(message)
+    else:
+        error = Error(message)
+    added = re.search(r"readpast: (\d+) jobs? enqueued, from the first", text)
+    error.added = int(added[1]) if added else 0
+    return error
+
+
+def _headers(job: Prepared) -> dict[str, str]:
+    headers: dict[str, str] = json.loads(str(job.settings.get("headers", "{}")))
+    if any(not isinstance(value, str) or "=" in name for name, value in headers.items()):
+        raise InvalidJob("without a driver, the values of headers must be text, and their names have no =")
+    return headers
+
+
+def _line(job: Prepared) -> dict[str, object]:
+    """A job for `readpast enqueue --format json`."""
+    if job.after:
+        raise InvalidJob("without a driver, enqueue_many cannot add jobs that wait for others; use enqueue")
+    line: dict[str, object] = {}
+    for name, value in job.settings.items():
+        if name.endswith("_ms"):
+            line[name[: -len("_ms")] + "_s"] = int(value) / 1000
+        elif name in ("due_at", "start_by"):
+            line[name] = f"{value}Z"
+        elif name == "headers":
+            line[name] = _headers(job)
+        elif name == "needs":
+            line[name] = json.loads(str(value))
+        else:
+            line[FIELDS.get(name, name)] = value
+    try:
+        line["payload"] = job.payload.decode()
+    except UnicodeDecodeError:
+        line["payload_hex"] = "0x" + job.payload.hex()
+    return line

@@ -1,0 +1,123 @@
+"""Payloads and results: which Python values they are."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+import typing
+from typing import Any, Callable, Union
+
+from .exceptions import Dead
+
+Payload = Union[bytes, bytearray]
+Decoder = Callable[[Payload], object]
+
+_parse = json.JSONDecoder().raw_decode
+
+
+def _default(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
+    raise TypeError(f"a {type(value).__name__} is neither text, bytes nor JSON")
+
+
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_default).encode
+
+
+def encoded(value: object) -> bytes | memoryview | None:
+    """The bytes of a result, a payload or a checkpoint.
+
+    None is nothing, `str` is text, everything with the buffer protocol (`bytes`, `memoryview`, arrays) is bytes, and
+    everything else is JSON.
+    """
+    if value is None or isinstance(value, bytes):
+        return value
+    if isinstance(value, str):
+        return value.encode()
+    if not isinstance(value, (dict, list, int, float, tuple)):
+        try:
+            view = memoryview(value)  # type: ignore[arg-type]
+        except TypeError:
+            pass
+        else:
+            if view.ndim > 0:
+                return view.cast("B") if view.c_contiguous and view.nbytes > 0 else view.tobytes()
+            value = view.tolist()  # a scalar of numpy is a number
+    return _encode(value).encode()
+
+
+def as_text(value: object) -> str | None:
+    """The text of a payload that is text or JSON, None if it is bytes."""
+    if isinstance(value, str):
+        return value
+    data = encoded(value)
+    return data.decode() if isinstance(data, bytes) and not isinstance(value, (bytes, bytearray)) else None
+
+
+def decoder(function: Callable[..., object], parameter: inspect.Parameter) -> Decoder:
+    """How a payload becomes the first argument of a handler, by the parameter's annotation."""
+    hint = parameter.annotation
+    if isinstance(hint, str):
+        hint = typing.get_type_hints(inspect.unwrap(function)).get(parameter.name, inspect.Parameter.empty)
+    expected = typing.get_origin(hint) or hint
+    if expected is str:
+        return _text
+    if expected is bytes:
+        return bytes
+    if expected is memoryview:
+        return _view
+    if dataclasses.is_dataclass(expected) and isinstance(expected, type):
+        return _fields_of(expected)
+    if expected in (dict, list, int, float, bool):
+        return _json_of(expected)
+    return _json
+
+
+def _text(payload: Payload) -> str:
+    try:
+        return payload.decode()
+    except UnicodeDecodeError as error:
+        raise Dead(f"the payload is not text: {error}") from None
+
+
+def _view(payload: Payload) -> memoryview:
+    return memoryview(payload).toreadonly()
+
+
+def _json(payload: Payload) -> Any:
+    try:
+        # `json.loads` would take twice as long for a small payload.
+        text = payload.decode().strip(" \t\n\r")
+        value, end = _parse(text)
+        if end < len(text):
+            raise json.JSONDecodeError("Extra data", text, end)
+        return value
+    except ValueError as error:
+        raise Dead(f"the payload is not JSON: {error}") from None
+
+
+def _json_of(expected: type) -> Decoder:
+    allowed = (int, float) if expected is float else (expected,)
+
+    def decode(payload: Payload) -> object:
+        value = _json(payload)
+        # A bool is an int in Python, but not in JSON.
+        if not isinstance(value, allowed) or (isinstance(value, bool) and expected is not bool):
+            raise Dead(f"the payload is JSON of type {type(value).__name__}, not {expected.__name__}")
+        return value
+
+    return decode
+
+
+def _fields_of(expected: type) -> Decoder:
+    decode_object = _json_of(dict)
+
+    def decode(payload: Payload) -> object:
+        fields = typing.cast("dict[str, Any]", decode_object(payload))
+        try:
+            return expected(**fields)
+        except (TypeError, ValueError) as error:
+            raise Dead(f"the payload is no {expected.__name__}: {error}") from None
+
+    return decode

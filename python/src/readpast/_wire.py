@@ -1,0 +1,168 @@
+"""Protocol 1 from the program's side (docs/protocol.md): jobs come from a pipe, notes and replies go into another."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import select
+import threading
+from typing import Any, NamedTuple
+
+from ._job import Job, Notes, data_of
+from ._payloads import Payload
+
+#: What the program asks for: bytes as they are, and a line when the worker has been told to stop.
+HELLO = b'{"protocol":1,"bytes":true,"stop":true}\n'
+
+#: What one read takes at most: the size of a pipe on Linux.
+CHUNK = 65_536
+
+#: Bytes up to this size are copied behind their line, so that both need only one write.
+SMALL = 65_536
+
+_parse = json.JSONDecoder().raw_decode
+
+
+class Request(NamedTuple):
+    fields: dict[str, Any]
+    payload: Payload
+    checkpoint: bytes | None
+
+
+class Wire(Notes):
+    """The two pipes to the worker."""
+
+    def __init__(self, reads: int, writes: int) -> None:
+        self._input = io.FileIO(reads, "rb")
+        self._output = writes
+        #: What was read after the last job.
+        self._rest = b""
+        self._is_stopping = False
+        self._poll: Any | None = None
+        if hasattr(select, "poll"):
+            self._poll = select.poll()
+            self._poll.register(reads, select.POLLIN)
+        #: Held for each line: a handler's threads may use the job, too.
+        self._lock = threading.Lock()
+        #: The running job's id.
+        self._running: int | None = None
+
+    def close(self) -> None:
+        if not self._input.closed:
+            self._input.close()
+            os.close(self._output)
+
+    def ask(self) -> None:
+        self._write(HELLO)
+
+    def next(self) -> Request | None:
+        """Waits for a job; None once the worker has closed the pipe."""
+        while True:
+            line = self._line()
+            if line is None:
+                return None
+            fields, _ = _parse(line)
+            if "job_id" in fields:
+                break
+            self._is_stopping = self._is_stopping or fields.get("stop") is True
+        length = fields.get("payload_bytes")
+        if length is None:
+            payload: Payload = data_of(fields, "payload") or b""
+            checkpoint = data_of(fields, "checkpoint")
+        else:
+            payload = self._bytes(length)
+            length = fields.get("checkpoint_bytes")
+            checkpoint = None if length is None else bytes(self._bytes(length))
+        self._running = fields["job_id"]
+        return Request(fields, payload, checkpoint)
+
+    def _line(self) -> str | None:
+        line, newline, rest = self._rest.partition(b"\n")
+        if newline:
+            self._rest = rest
+            return line.decode()
+        parts: list[bytes] = [line]
+        while not newline:
+            chunk = self._input.read(CHUNK)
+            if not chunk:
+                return None
+            line, newline, rest = chunk.partition(b"\n")
+            parts.append(line)
+        self._rest = rest
+        return b"".join(parts).decode()
+
+    def _bytes(self, length: int) -> Payload:
+        rest = self._rest
+        if len(rest) >= length:
+            self._rest = rest[length:]
+            return rest[:length]
+        data = bytearray(length)
+        data[: len(rest)] = rest
+        self._rest = b""
+        with memoryview(data) as view:
+            at = len(rest)
+            while at < length:
+                count = self._input.readinto(view[at:])
+                if not count:
+                    raise EOFError("the worker closed the pipe within a job")
+                at += count
+        return data
+
+    def is_stopping(self) -> bool:
+        # While a job is running, the worker sends nothing but this line, or closes the pipe because it has ended.
+        with self._lock:
+            while self._running is not None and not self._is_stopping and self._is_readable():
+                chunk = self._input.read(CHUNK)
+                line, newline, rest = (self._rest + (chunk or b"")).partition(b"\n")
+                if newline:
+                    self._is_stopping = _parse(line.decode())[0].get("stop") is True
+                elif not chunk:
+                    self._is_stopping = True
+                self._rest = rest if newline else line
+            return self._is_stopping
+
+    def _is_readable(self) -> bool:
+        # Windows cannot look into a pipe.
+        return self._poll is not None and bool(self._poll.poll(0))
+
+    def write(self, job: Job, fields: dict[str, object], checkpoint: bytes | None = None) -> None:
+        if checkpoint is not None:
+            fields = {**fields, "checkpoint_bytes": len(checkpoint)}
+        line = _line_of(job.id, fields) + (checkpoint or b"")
+        with self._lock:
+            if self._running != job.id:
+                raise RuntimeError(f"job {job.id} has ended")
+            self._write(line)
+
+    def done(self, job_id: int, output: bytes | memoryview | None) -> None:
+        self._end()
+        if output is None:
+            self._write(b'{"job_id":%d}\n' % job_id)
+            return
+        line = b'{"job_id":%d,"output_bytes":%d}\n' % (job_id, len(output))
+        if len(output) <= SMALL:
+            self._write(line + output)
+        else:
+            self._write(line)
+            self._write(output)
+
+    def failed(self, job_id: int, fields: dict[str, object]) -> None:
+        self._end()
+        self._write(_line_of(job_id, fields))
+
+    def _end(self) -> None:
+        with self._lock:
+            self._running = None
+
+    def _write(self, data: bytes | memoryview) -> None:
+        written = os.write(self._output, data)
+        while written < len(data):
+            data = memoryview(data)[written:]
+            written = os.write(self._output, data)
+
+
+def _line_of(job_id: int, fields: dict[str, object]) -> bytes:
+    text = json.dumps({"job_id": job_id, **fields}, ensure_ascii=False, separators=(",", ":"))
+    # Half of a surrogate pair, as in names of files that are not UTF-8, has no UTF-8.
+    return text.encode(errors="replace") + b"\n"

@@ -1,0 +1,109 @@
+"""The exceptions of the package: outcomes that a handler chooses by raising them, and errors of calls."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Union
+
+Seconds = Union[float, timedelta]
+
+
+def in_seconds(value: Seconds, name: str) -> float:
+    """The value in seconds. Raises ValueError if it is negative or not a number."""
+    seconds = value.total_seconds() if isinstance(value, timedelta) else float(value)
+    if not 0 <= seconds < float("inf"):
+        raise ValueError(f"{name} is {value}; it must be 0 or more seconds")
+    return seconds
+
+
+class Outcome(Exception):
+    """What becomes of a job that is not done. Handlers raise `Retry`, `Snooze`, `Move` or `Dead`."""
+
+    def fields(self) -> dict[str, object]:
+        """The fields of the reply besides the error."""
+        return {}
+
+
+class Retry(Outcome):
+    """The job runs again: after the time of the retry policy, or `after` this many seconds."""
+
+    def __init__(self, message: str = "", after: Seconds | None = None) -> None:
+        super().__init__(message)
+        self.after = None if after is None else in_seconds(after, "after")
+
+    def fields(self) -> dict[str, object]:
+        return {} if self.after is None else {"retry_in_s": self.after}
+
+
+class Snooze(Outcome):
+    """The job runs again after this many seconds, and no attempt is counted."""
+
+    def __init__(self, message: str, seconds: Seconds) -> None:
+        super().__init__(message)
+        self.seconds = in_seconds(seconds, "seconds")
+
+    def fields(self) -> dict[str, object]:
+        return {"snooze_s": self.seconds}
+
+
+class Move(Outcome):
+    """The job goes to another queue."""
+
+    def __init__(self, message: str, queue: str) -> None:
+        super().__init__(message)
+        self.queue = queue
+
+    def fields(self) -> dict[str, object]:
+        return {"move_to": self.queue}
+
+
+class Dead(Outcome):
+    """The job cannot succeed: it is not tried again."""
+
+    def fields(self) -> dict[str, object]:
+        return {"dead": True}
+
+
+class Cancelled(BaseException):
+    """The running job must end: it was cancelled, has reached its time limit, or its worker must exit.
+
+    It is raised in the handler, so that `finally` and `with` run. The process exits afterwards, within the worker's
+    `--grace`. Like `KeyboardInterrupt`, it is no `Exception`, so `except Exception` does not catch it.
+    """
+
+
+class Error(Exception):
+    """A call failed."""
+
+    #: How many jobs `enqueue_many` had added before.
+    added: int = 0
+
+
+class ProgramNotFound(Error, FileNotFoundError):
+    """The program `readpast` is neither where the package was installed nor in PATH."""
+
+
+class UnknownQueue(Error):
+    """The queue does not exist."""
+
+
+class QueueFull(Error):
+    """The queue has as many unfinished jobs as it may have (`max_depth`)."""
+
+
+class InvalidJob(Error):
+    """SQL Server refused the job; the message says why."""
+
+
+class ResultTimeout(Error, TimeoutError):
+    """The job has not finished in this time."""
+
+
+class Failed(Error):
+    """The job has ended without being done: its state is `dead` or `cancelled`, and it has an error."""
+
+    def __init__(self, job_id: int, state: str, error: str | None) -> None:
+        super().__init__(f"job {job_id} is {state}: {error}" if error else f"job {job_id} is {state}")
+        self.job_id = job_id
+        self.state = state
+        self.error = error

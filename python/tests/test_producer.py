@@ -1,0 +1,267 @@
+"""Producers: over each driver that is installed, and with the program."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import unittest
+import uuid
+from typing import Any, ClassVar
+from unittest import mock
+
+import readpast as package
+from readpast import InvalidJob, NewJob, Queue, QueueFull, ResultTimeout, UnknownQueue, _drivers, testing
+from readpast._drivers import DRIVERS, Driver, Settings, Unsuitable
+from support import has_program, needs_program, readpast
+
+#: The stand-in's connection string.
+url = ""
+
+
+def setUpModule() -> None:
+    global url
+    if has_program():
+        context = testing.server("jobs")
+        url = context.__enter__()
+        unittest.addModuleCleanup(context.__exit__, None, None, None)
+        readpast(url, "queue", "create", "small", "--max-depth", "3")
+
+
+def connected(driver: Driver) -> Any:
+    """A connection of the driver. Skips the test if it is not installed."""
+    try:
+        return driver.connect(__import__(driver.module), Settings(url))
+    except (ImportError, Unsuitable) as error:
+        raise unittest.SkipTest(f"{driver.name}: {error}") from None
+
+
+@needs_program
+class ByProgram(unittest.TestCase):
+    """The tests of one way to enqueue, here the program. Each driver is a subclass."""
+
+    driver: ClassVar[Driver | None] = None
+
+    def setUp(self) -> None:
+        if self.driver is not None:
+            connected(self.driver).close()
+        self.name = self.driver.name if self.driver else "program"
+        drivers = mock.patch.object(_drivers, "DRIVERS", (self.driver,) if self.driver else ())
+        drivers.start()
+        self.addCleanup(drivers.stop)
+        self.queue = Queue("jobs", url)
+        self.addCleanup(self.queue.close)
+
+    def row(self, job_id: int) -> Any:
+        return readpast(url, "job", str(job_id))[0]
+
+    def test_payloads_arrive_as_they_are(self) -> None:
+        name, queue = self.name, self.queue
+        # The stand-in does not tell pyodbc how long a parameter may be.
+        sizes = [5_000] if name == "pyodbc" else [5_000, 1_000_000]
+        cases: list[tuple[object, dict[str, object]]] = [
+            ("é 🦀 '%s' ? \0\n", {"payload_text": "é 🦀 '%s' ? \0\n"}),
+            (b"\xff\x00%", {"payload_hex": "0xFF0025"}),
+            ({"a": [1, None, "é"]}, {"payload_text": '{"a":[1,null,"é"]}'}),
+            (7, {"payload_text": "7"}),
+            (None, {"payload_text": "null"}),
+            ("", {"payload_bytes": 0}),
+        ]
+        cases += [("x" * size, {"payload_bytes": size}) for size in sizes]
+        for payload, expected in cases:
+            row = self.row(queue.enqueue(payload).job_id)
+            self.assertEqual({field: row[field] for field in expected}, expected)
+
+    def test_a_job_has_what_it_was_given(self) -> None:
+        correlation_id = uuid.UUID(int=7)
+        due_at = datetime.datetime(2100, 1, 2, 3, 4, 5, 678000, datetime.timezone(datetime.timedelta(hours=1)))
+        name, queue = self.name, self.queue
+        first = queue.enqueue(1)
+        job = queue.enqueue(
+            2, kind="it's", key=f"key of {name} %s ?", group="größe 🦀", priority=-10, due_at=due_at, start_within=60,
+            headers={"tenant": "größe"}, max_attempts=3, time_limit=datetime.timedelta(minutes=1),
+            correlation_id=correlation_id, needs={"memory": 3 << 30, "threads": 2, "gpu": 1}, after=[first.job_id],
+        )  # fmt: skip
+        self.assertFalse(job.duplicate)
+        self.assertEqual(queue.enqueue(3, key=f"key of {name} %s ?"), (job.job_id, True))
+        row = self.row(job.job_id)
+        expected = {
+            "kind": "it's", "dedup_key": f"key of {name} %s ?", "group_key": "größe 🦀", "priority": -10,
+            "due_at": "2100-01-02T02:04:05.678Z", "start_by": "2100-01-02T02:05:05.678Z",
+            "headers": {"tenant": "größe"}, "time_limit_s": 60.0, "correlation_id": str(correlation_id),
+            "needs": {"memory": 3 << 30, "threads": 2, "gpu": 1}, "state": "waiting",
+        }  # fmt: skip
+        self.assertEqual({field: row[field] for field in expected}, expected)
+        self.assertEqual([parent["job_id"] for parent in row["edges"]["parents"]], [first.job_id])
+        delayed = self.row(queue.enqueue(4, delay=3600).job_id)
+        self.assertEqual(delayed["state"], "scheduled")
+
+    def test_many_jobs_keep_their_order_and_their_properties(self) -> None:
+        name, queue = self.name, self.queue
+        jobs: list[object] = [
+            NewJob(
+                number, kind=name,
+                key=f"{name} {number}" if number % 7 == 0 else None,
+                group=f"group {number % 3}" if number % 5 == 0 else None,
+                headers={"n": str(number)} if number % 11 == 0 else None,
+            )
+            for number in range(1_100)
+        ]  # fmt: skip
+        many = queue.enqueue_many([*jobs, NewJob("again", key=f"{name} 7"), b"\xff"])
+        self.assertEqual((many.added, many.duplicates), (1_101, 1))
+        rows = readpast(url, "jobs", "jobs", "--kind", name, "--limit", "2000")
+        rows.sort(key=lambda row: int(row["job_id"]))
+        self.assertEqual([row["payload_text"] for row in rows], [str(number) for number in range(1_100)])
+        for number in (77, 770):
+            row = rows[number]
+            self.assertEqual((row["dedup_key"], row["headers"]), (f"{name} {number}", {"n": str(number)}))
+        self.assertEqual(rows[5]["group_key"], "group 2")
+        if self.driver is None:
+            with self.assertRaises(package.Error):
+                many.jobs
+        else:
+            ids = [job.job_id for job in many.jobs]
+            self.assertEqual(ids[:1_100], [row["job_id"] for row in rows])
+            self.assertEqual(many.jobs[1_100], (ids[7], True))
+
+    def test_errors_name_what_is_wrong(self) -> None:
+        _name, queue = self.name, self.queue
+        with Queue("nope", url) as missing:
+            for call in (lambda: missing.enqueue(1), lambda: missing.enqueue_many([1])):
+                with self.assertRaisesRegex(UnknownQueue, "no queue 'nope'"):
+                    call()
+        with Queue("small", url) as small:
+            with self.assertRaisesRegex(QueueFull, "queue 'small' is full") as full:
+                small.enqueue_many(range(1_001))
+                small.enqueue_many([1])
+            self.assertLessEqual(full.exception.added, 1_000)
+        for wrong in (
+            NewJob(1, kind="with space"),
+            NewJob(1, key="control\0"),
+            NewJob(1, key="k" * 257),
+            NewJob(1, group=" g"),
+            NewJob(1, headers={"readpast-x": "1"}),
+            NewJob(1, needs={"threads": -1}),
+        ):
+            with self.assertRaises(InvalidJob):
+                queue.enqueue_many([wrong])
+        with self.assertRaises(InvalidJob):
+            queue.enqueue(1, kind="with space")
+        with self.assertRaisesRegex(package.Error, "there is no batch 99"):
+            queue.enqueue(1, batch=99)
+        with self.assertRaisesRegex(ValueError, "without a time zone"):
+            queue.enqueue(1, due_at=datetime.datetime(2100, 1, 1))
+        # The connection is good for further calls.
+        queue.enqueue(1)
+
+    def test_a_result_is_awaited(self) -> None:
+        _name, queue = self.name, self.queue
+        with self.assertRaises(ResultTimeout):
+            queue.result(queue.enqueue(1).job_id, timeout=0.02)
+
+    def test_a_job_is_part_of_the_callers_transaction(self) -> None:
+        if self.driver is None:
+            self.skipTest("the program has its own connection")
+        connection = connected(self.driver)
+        self.addCleanup(connection.close)
+        if callable(connection.autocommit):
+            connection.autocommit(False)
+        else:
+            connection.autocommit = False
+        queue = Queue("jobs", connection=connection)
+        refused = Queue("nope", connection=connection)
+        lost = queue.enqueue("lost").job_id
+        self.assertEqual(queue.enqueue_many(["lost", "too"]).added, 2)
+        connection.rollback()
+        kept = queue.enqueue("kept").job_id
+        with self.assertRaises(UnknownQueue):
+            refused.enqueue("refused")
+        also = queue.enqueue_many([NewJob("also", kind="k")]).jobs[0].job_id
+        connection.commit()
+        self.assertEqual([self.row(job)["payload_text"] for job in (kept, also)], ["kept", "also"])
+        found = readpast(url, "jobs", "jobs", "--limit", "10000")
+        self.assertNotIn(lost, [row["job_id"] for row in found])
+        self.assertNotIn("lost", [row["payload_text"] for row in found])
+
+    def test_a_login_that_fails_is_an_error(self) -> None:
+        wrong = url.replace("Password=readpast", "Password=wrong")
+        with self.assertRaisesRegex(package.Error, "Login failed for user 'sa'"):
+            Queue("jobs", wrong).enqueue(1)
+
+    def test_a_queue_reconnects(self) -> None:
+        if self.driver is None:
+            self.skipTest("the program connects for each call")
+        self.queue.enqueue(1)
+        assert self.queue._session is not None
+        self.queue._session.connection.close()
+        with self.assertRaises(package.Error):
+            self.queue.enqueue(2)
+        self.queue.enqueue(3)
+        # After a while, a broken connection is noticed before it is used.
+        self.queue._session.connection.close()
+        self.queue._used_at -= 3600
+        self.queue.enqueue(4)
+
+
+class ByMssqlPython(ByProgram):
+    driver = DRIVERS[0]
+
+
+class ByPyodbc(ByProgram):
+    driver = DRIVERS[1]
+
+
+class ByPythonTds(ByProgram):
+    driver = DRIVERS[2]
+
+
+class ByPymssql(ByProgram):
+    driver = DRIVERS[3]
+
+
+class ConnectionStrings(unittest.TestCase):
+    def test_keys_and_values(self) -> None:
+        parse = _drivers.parse
+        self.assertEqual(
+            parse("Server = tcp:db1,1433 ;UID=me; PWD = a=b ;"),
+            {"server": "tcp:db1,1433", "userid": "me", "password": "a=b"},
+        )
+        self.assertEqual(parse("Password=\"a;\"\"b'\";User='x;''y\"'"), {"password": "a;\"b'", "userid": "x;'y\""})
+        self.assertEqual(parse(";;"), {})
+        with self.assertRaises(package.Error) as error:
+            parse("Server=x;secret")
+        self.assertNotIn("secret", str(error.exception))
+
+    def test_servers(self) -> None:
+        for text, expected in [
+            ("tcp:db1,1433", ("db1", None, 1433)),
+            ("db1\\sales", ("db1", "sales", None)),
+            (".", ("localhost", None, None)),
+            ("127.0.0.1, 50", ("127.0.0.1", None, 50)),
+        ]:
+            settings = Settings(f"Server={text}")
+            self.assertEqual((settings.host, settings.instance, settings.port), expected)
+
+    def test_a_driver_that_would_not_check_the_certificate_is_not_used(self) -> None:
+        pymssql = DRIVERS[-1]
+        for text in ("Server=x", "Server=x;Encrypt=strict", "Server=x;Authentication=Active Directory Default"):
+            with self.assertRaises(Unsuitable):
+                pymssql.connect(None, Settings(text))
+
+    def test_values_are_quoted_for_odbc(self) -> None:
+        keys = _drivers._odbc_keys(Settings('Server=db1;User ID=me;Password="a;b}c"'))
+        self.assertIn("PWD={a;b}}c};", keys)
+        self.assertIn("Encrypt={yes};TrustServerCertificate={no};", keys)
+
+    def test_a_foreign_connection_is_refused(self) -> None:
+        with self.assertRaisesRegex(TypeError, "no connection of a driver"):
+            Queue("jobs", connection=object())
+
+    def test_without_a_connection_string(self) -> None:
+        with mock.patch.dict(os.environ):
+            os.environ.pop("READPAST_URL", None)
+            with self.assertRaisesRegex(package.Error, "set READPAST_URL"):
+                Queue("jobs").enqueue(1)
+
+
+if __name__ == "__main__":
+    unittest.main()
