@@ -56,7 +56,7 @@ fn an_image_gets_no_more_of_a_checkout_than_it_is_built_from() {
     // Cargo reads the manifest of every member, whatever it builds.
     let manifest: toml::Table = file("Cargo.toml").parse().unwrap();
     for member in manifest["workspace"]["members"].as_array().unwrap() {
-        assert!(taken.contains(&member.as_str().unwrap()), "{member} is not in the image's context");
+        assert!(taken.contains(&member.as_str().unwrap()), "{member:?} is not in the image's context");
     }
     assert!(taken.contains(&"src"));
     let allowed = ["LICENSE-*", ".ci/third-party-licenses"];
