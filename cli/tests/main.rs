@@ -19,6 +19,8 @@ mod jobs;
 mod json;
 #[cfg(unix)]
 mod prove;
+#[cfg(unix)]
+mod python;
 mod queues;
 mod readme;
 mod roles;

@@ -19,7 +19,7 @@ from readpast._drivers import Settings, Unsuitable
 from support import PATIENCE_S, REPOSITORY, ScriptTest, needs_posix, needs_program, variables
 
 GUIDE = REPOSITORY / "docs" / "python.md"
-PAGES = (GUIDE, REPOSITORY / "python" / "README.md")
+PAGES = [GUIDE, *(REPOSITORY / page for page in ("README.md", "docs/start.md", "docs/enqueue.md", "python/README.md"))]
 
 
 def blocks(page: Any) -> list[str]:

@@ -33,7 +33,7 @@ pub(super) fn apply(
                 values.insert(setting.key, read(setting, name, value)?);
             }
             None if is_of_kubernetes(&name[prefix.len() - 1..], value) => {}
-            None if is_of_a_job(name) || OF_THE_PROGRAM.contains(&name) => {}
+            None if is_of_a_job(name) || OF_PROGRAMS.contains(&name) => {}
             None => {
                 return Err(refused(name, "set in the environment", format!("unset{}", hint(&settings, prefix, name))));
             }
@@ -126,8 +126,9 @@ const OF_A_JOB: [&str; 11] = [
     "READPAST_RUN",
 ];
 
-/// Variables of the program `readpast` itself: `readpast web` reads its token from this one.
-const OF_THE_PROGRAM: [&str; 1] = ["READPAST_WEB_TOKEN"];
+/// Variables of programs: `readpast web` reads its token from the first, and the Python package the path of `readpast` from
+/// the second.
+const OF_PROGRAMS: [&str; 2] = ["READPAST_WEB_TOKEN", "READPAST_PROGRAM"];
 
 fn is_of_a_job(name: &str) -> bool {
     OF_A_JOB.contains(&name) || name.starts_with("READPAST_HEADER_")

@@ -12,8 +12,13 @@ pub fn telling_line(text: &str) -> &str {
 /// error with causes.
 pub fn exception_line(text: &str) -> Option<&str> {
     let lines: Vec<&str> = text.lines().collect();
-    let forms = [python, rust_panic, go_panic, anyhow_error, node, stack_trace];
+    let forms = [python_crash, python, rust_panic, go_panic, anyhow_error, node, stack_trace];
     forms.iter().find_map(|form| form(&lines)).map(str::trim)
+}
+
+/// What `faulthandler` writes when the interpreter dies.
+fn python_crash<'a>(lines: &[&'a str]) -> Option<&'a str> {
+    lines.iter().copied().rfind(|line| line.starts_with("Fatal Python error: "))
 }
 
 /// The first line after the last header that is not indented. Lines of an exception group have the header's prefix.
@@ -106,6 +111,10 @@ mod tests {
                 "  + Exception Group Traceback (most recent call last):\n  |   File \"a.py\", line 1, in <module>\n  |     raise\n  \
                  | ExceptionGroup: two (2 sub-exceptions)\n  +-+---------------- 1 ----------------\n    | ValueError: 1\n",
                 "ExceptionGroup: two (2 sub-exceptions)",
+            ),
+            (
+                "Fatal Python error: Aborted\n\nCurrent thread 0x00007f1 (most recent call first):\n  File \"a.py\", line 7 in f\n",
+                "Fatal Python error: Aborted",
             ),
             (
                 "/app/a.js:1\nthrow new TypeError('bad');\n^\n\nTypeError: bad\n    at Object.<anonymous> (/app/a.js:1:7)\n    \

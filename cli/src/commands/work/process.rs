@@ -117,6 +117,9 @@ impl Process {
         if let Some(stdin) = &process.stdin {
             rustix::io::ioctl_fionbio(stdin, true)?;
         }
+        if let Some(stderr) = &process.stderr {
+            rustix::io::ioctl_fionbio(stderr, true)?;
+        }
         Ok(process)
     }
 
@@ -179,8 +182,10 @@ impl Process {
         if stdout {
             read(&mut self.stdout, |bytes| output.extend_from_slice(bytes));
         }
-        if stderr {
-            read(&mut self.stderr, |bytes| errors.push(bytes));
+        // What was written to standard error before the output is there by now.
+        if stdout || stderr {
+            let mut reads = 0..LAST_READS;
+            while reads.next().is_some() && read(&mut self.stderr, |bytes| errors.push(bytes)) == CHUNK {}
         }
         if end || (self.end.is_none() && !self.has_ended) {
             // Waits without reaping the process, so that its number cannot be reused.
@@ -315,16 +320,20 @@ fn end_of(child: Pid) -> Option<OwnedFd> {
     return None;
 }
 
-/// Reads available data; closes the pipe at its end.
-fn read(pipe: &mut Option<impl Read>, mut take: impl FnMut(&[u8])) {
+/// Reads available data, and returns its length; closes the pipe at its end.
+fn read(pipe: &mut Option<impl Read>, mut take: impl FnMut(&[u8])) -> usize {
     let mut buffer = [0; CHUNK];
-    let Some(open) = pipe else { return };
+    let Some(open) = pipe else { return 0 };
     match open.read(&mut buffer) {
         Ok(0) => *pipe = None,
-        Ok(length) => take(&buffer[..length]),
-        Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+        Ok(length) => {
+            take(&buffer[..length]);
+            return length;
+        }
+        Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
         Err(_) => *pipe = None,
     }
+    0
 }
 
 /// Added to the exit if the OOM killer was active in this control group, or on the machine, while the program ran. It
