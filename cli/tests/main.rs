@@ -22,6 +22,8 @@ mod prove;
 mod queues;
 mod readme;
 mod roles;
+#[cfg(unix)]
+mod samples;
 mod schedules;
 mod schema;
 #[path = "../../tests/support/server.rs"]
