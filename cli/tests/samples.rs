@@ -12,7 +12,8 @@ use crate::support::{Fixture, run, temporary_folder};
 use crate::worker_process::{WorkFixture, has, skip};
 
 /// The price of what the producers order is 2 × 1250 + 3 × 120 cents.
-const ORDER: &str = r#"{"customer":"größe 🦀 \u2028","items":[{"product":"book","quantity":2},{"product":"pen","quantity":3}]}"#;
+const ORDER: &str =
+    r#"{"customer":"größe 🦀 \u2028","items":[{"product":"book","quantity":2},{"product":"pen","quantity":3}]}"#;
 
 fn sample(name: &str) -> String {
     format!("{}/../examples/{name}", env!("CARGO_MANIFEST_DIR"))
@@ -119,7 +120,7 @@ fn jdbc_url(url: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_node_worker_prices_orders() {
     if has("node") {
-        prices_orders("node_worker", &["node", &sample("node/price_orders.js")]).await;
+        prices_orders("node_worker", &["node", &sample("node/price_orders.mjs")]).await;
     }
 }
 
@@ -129,9 +130,9 @@ async fn the_node_producer_adds_orders() {
         return;
     }
     if !Path::new(&sample("node/node_modules/mssql")).exists() {
-        return skip("examples/node/producer.js has no mssql: npm install --prefix examples/node");
+        return skip("examples/node/producer.mjs has no mssql: npm install --prefix examples/node");
     }
-    adds_orders("node_producer", &["node", &sample("node/producer.js")], 3).await;
+    adds_orders("node_producer", &["node", &sample("node/producer.mjs")], 3).await;
 }
 
 /// A jar as examples/README.md installs it, or as a Debian package does.

@@ -1,7 +1,7 @@
 // Adds three orders, each with the job that prices it: one alone, two at once.
 //
 //     npm install --prefix examples/node
-//     node examples/node/producer.js 1001
+//     node examples/node/producer.mjs 1001
 
 import sql from "mssql";
 

@@ -1,6 +1,6 @@
 // Prices orders, a job per line (docs/protocol.md).
 //
-//     readpast work orders --keep -- node examples/node/price_orders.js
+//     readpast work orders --keep -- node examples/node/price_orders.mjs
 
 const prices = new Map([["book", 1250], ["pen", 120]]); // in cents
 
