@@ -98,7 +98,6 @@ fn each_procedure_of_a_role_that_skips_locked_rows_sets_the_level() {
 // Each call then leaves a transaction open, which the client commits: "SET IMPLICIT_TRANSACTIONS"
 // (docs/t-sql/statements/set-implicit-transactions-transact-sql.md).
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a real SQL Server: set READPAST_URL and run with --ignored; the dev server has no implicit transactions"]
 async fn a_producer_with_implicit_transactions_commits_what_it_has_enqueued() {
     let fixture = Fixture::new("implicit").await;
     let mut session = fixture.session().await;

@@ -56,11 +56,6 @@ fn the_python_example_conforms() {
     conforms("python3", "count_words.py");
 }
 
-#[test]
-fn the_node_example_conforms() {
-    conforms("node", "count_words.mjs");
-}
-
 /// The program that is wrong in this way is told so first at this turn, or one that begins so, in these words.
 fn told(way: &str, turn: &str, what: &str, hint: &str) {
     if !has("python3") {

@@ -24,6 +24,8 @@ mod python;
 mod queues;
 mod readme;
 mod roles;
+#[cfg(unix)]
+mod samples;
 mod schedules;
 mod schema;
 #[path = "../../tests/support/server.rs"]

@@ -62,11 +62,6 @@ async fn the_python_example_counts_words() {
     counts_words("python3", "count_words.py").await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn the_node_example_counts_words() {
-    counts_words("node", "count_words.mjs").await;
-}
-
 async fn many_jobs(count: usize) {
     if !has("python3") {
         return;

@@ -24,6 +24,7 @@ pub struct Options {
     pub ansi_padding: bool,
     pub arith_abort: bool,
     pub cursor_close_on_commit: bool,
+    pub implicit_transactions: bool,
     pub lock_timeout: Option<Duration>,
     pub deadlock_priority: i8,
 }
@@ -38,6 +39,7 @@ impl Default for Options {
             ansi_padding: true,
             arith_abort: true,
             cursor_close_on_commit: false,
+            implicit_transactions: false,
             lock_timeout: None,
             deadlock_priority: 0,
         }
@@ -55,6 +57,7 @@ impl Options {
             (self.ansi_padding, 16),
             (true, 32),
             (self.arith_abort, 64),
+            (self.implicit_transactions, 2),
             (self.cursor_close_on_commit, 4),
             (true, 256),
             (self.no_count, 512),

@@ -256,7 +256,9 @@ impl Session {
                 return Err(failure);
             }
         };
-        if self.state.transaction_count != transactions {
+        let has_begun_implicitly =
+            options.implicit_transactions && (transactions, self.state.transaction_count) == (0, 1);
+        if self.state.transaction_count != transactions && !has_begun_implicitly {
             let error = SqlError::new(
                 266,
                 format!(

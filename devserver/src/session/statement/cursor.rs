@@ -60,6 +60,7 @@ impl Session {
                 list.push((folded, Arc::new(Mutex::new(cursor))));
             }
             CursorStep::Open(name) => {
+                self.begin_implicitly(out);
                 let cursor = self.cursor(name, activation)?;
                 self.open_cursor(&mut cursor.lock())?;
             }
@@ -74,7 +75,10 @@ impl Session {
                 let list = if is_local { &mut activation.cursors } else { &mut self.state.cursors };
                 list.retain(|(other, _)| *other != folded);
             }
-            CursorStep::Fetch { cursor, into } => return self.fetch(cursor, into, activation, out),
+            CursorStep::Fetch { cursor, into } => {
+                self.begin_implicitly(out);
+                return self.fetch(cursor, into, activation, out);
+            }
         }
         self.statement_done(out, DoneKind::Other, None);
         Ok(())

@@ -25,6 +25,7 @@ impl Session {
         match &step.kind {
             StepKind::Query(cached) => self.run_query_step(cached, None, step.line, compiled, activation, out)?,
             StepKind::InsertExecute(cached, execute) => {
+                self.begin_implicitly(out);
                 return self.run_insert_execute(cached, execute, step.line, compiled, activation, out);
             }
             StepKind::Set(place, cached) => {

@@ -7,7 +7,7 @@ use crate::execute::statement_result::StatementResult;
 use crate::execute::{delete, insert, merge, select_into, select_statement, update};
 use crate::plan::batch::{CompiledBatch, ExecuteStep};
 use crate::plan::cached_plan::{BoundPlan, CachedPlan, Plan};
-use crate::plan::query::TableLocation;
+use crate::plan::query::{Body, Operator, TableLocation};
 use crate::plan::select_statement::SelectStatementPlan;
 use crate::session::client_session::Session;
 use crate::session::outcome::{Control, Origin, SimpleFailure};
@@ -15,6 +15,12 @@ use crate::session::result_target::ResultTarget;
 use crate::tds::token::DoneKind;
 use crate::value::Value;
 use crate::value::values::TypedRows;
+
+/// Whether it is a SELECT without FROM.
+fn is_without_from(plan: &Plan) -> bool {
+    let Plan::Select(select) = plan else { return false };
+    matches!(&select.query.body, Body::Select(select) if matches!(select.input, Operator::Unit))
+}
 
 impl Session {
     pub(crate) fn run_query_step(
@@ -62,6 +68,9 @@ impl Session {
         };
         self.check_set_options(&bound.plan)?;
         let is_change = !matches!(bound.plan, Plan::Select(_));
+        if !is_without_from(&bound.plan) {
+            self.begin_implicitly(out);
+        }
         if let Some(cursor) = cached.current_of() {
             if bound.triggers.as_ref().is_some_and(|target| target.instead_of.is_some()) {
                 return Err(SqlError::not_supported("WHERE CURRENT OF with an INSTEAD OF trigger").into());

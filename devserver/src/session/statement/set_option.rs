@@ -18,6 +18,7 @@ impl Session {
             SessionOption::AnsiPadding => options.ansi_padding = on,
             // Under it, cursors are refused.
             SessionOption::CursorCloseOnCommit => options.cursor_close_on_commit = on,
+            SessionOption::ImplicitTransactions => options.implicit_transactions = on,
             SessionOption::Fixed(..) => {}
         }
     }

@@ -26,6 +26,17 @@ impl Session {
         self.state.transaction_count += 1;
     }
 
+    /// Under IMPLICIT_TRANSACTIONS ON, most statements begin a transaction if none is open. A SELECT without FROM does not,
+    /// here even if it has a subquery.
+    ///
+    /// Source: "SET IMPLICIT_TRANSACTIONS" (MicrosoftDocs/sql-docs,
+    /// docs/t-sql/statements/set-implicit-transactions-transact-sql.md).
+    pub(crate) fn begin_implicitly(&mut self, out: &mut ResultTarget<'_>) {
+        if self.state.options.implicit_transactions && self.tx.is_none() {
+            self.begin_transaction(out);
+        }
+    }
+
     pub(crate) fn commit_transaction(&mut self, out: &mut ResultTarget<'_>) -> SqlResult<()> {
         if self.state.transaction_count == 0 {
             return Err(SqlError::new(3902, "The COMMIT TRANSACTION request has no corresponding BEGIN TRANSACTION."));

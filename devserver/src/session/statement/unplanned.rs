@@ -23,7 +23,10 @@ impl Session {
             StatementKind::SetIsolationLevel(level) => {
                 self.state.options.isolation = *level;
             }
-            StatementKind::BeginTransaction => self.begin_transaction(out),
+            StatementKind::BeginTransaction => {
+                self.begin_implicitly(out);
+                self.begin_transaction(out);
+            }
             StatementKind::CommitTransaction => self.commit_transaction(out)?,
             StatementKind::RollbackTransaction(name) => {
                 self.rollback_transaction(name.as_deref(), out)?;
@@ -32,7 +35,10 @@ impl Session {
                 self.save_transaction(name)?;
             }
             StatementKind::Use(name) => self.use_database(name, out)?,
-            ddl => self.run_ddl(ddl, activation)?,
+            ddl => {
+                self.begin_implicitly(out);
+                self.run_ddl(ddl, activation)?;
+            }
         }
         self.statement_done(out, DoneKind::Other, None);
         Ok(())

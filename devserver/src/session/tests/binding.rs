@@ -54,7 +54,7 @@ fn names_arguments_and_types_are_bound() {
          SELECT 1 FROM t GROUP BY (SELECT a) => error 59000
          EXEC sp_getapplock @Resourc = N'x' => error 8145
          == what is not known is refused
-         SET QUOTED_IDENTIFIER OFF ;; SET IMPLICIT_TRANSACTIONS ON ;; SELECT * FROM sys.dm_os_wait_stats ;;
+         SET QUOTED_IDENTIFIER OFF ;; SELECT * FROM sys.dm_os_wait_stats ;;
              ALTER DATABASE CURRENT SET SINGLE_USER => error 59000
          == a changed table is seen by old plans
          CREATE TABLE t (a int); INSERT t VALUES (1) ;; CREATE PROCEDURE p AS SELECT * FROM t => ok

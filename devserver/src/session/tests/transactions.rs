@@ -17,6 +17,20 @@ fn transactions_nest_and_roll_back() {
          == the client hears of outermost transactions
          BEGIN TRAN; BEGIN TRAN; COMMIT; COMMIT; BEGIN TRAN; ROLLBACK => tokens ENVCHANGE(8) | DONE(more) | DONE(more)
              | DONE(more) | ENVCHANGE(9) | DONE(more) | ENVCHANGE(8) | DONE(more) | ENVCHANGE(10) | DONE()
+         == statements begin transactions implicitly
+         -- "SET IMPLICIT_TRANSACTIONS" (docs/t-sql/statements/set-implicit-transactions-transact-sql.md), also its example.
+         CREATE TABLE t (a int) ;; CREATE PROCEDURE p AS INSERT t VALUES (3) => ok
+         SET IMPLICIT_TRANSACTIONS ON; SELECT @@TRANCOUNT, @@OPTIONS & 2 => 0, 2
+         INSERT t VALUES (1); INSERT t VALUES (2); SELECT @@TRANCOUNT => 1
+         COMMIT; SELECT @@TRANCOUNT => 0
+         DELETE t; ROLLBACK; SELECT COUNT(*) FROM t => 2
+         SELECT @@TRANCOUNT; COMMIT => 1
+         BEGIN TRAN; INSERT t VALUES (3); SELECT @@TRANCOUNT; COMMIT; SELECT @@TRANCOUNT; ROLLBACK => 2 | 1
+         CREATE TABLE u (a int); SELECT @@TRANCOUNT; ROLLBACK; SELECT OBJECT_ID('u'), @@TRANCOUNT => 1 | NULL, 0
+         EXEC p; SELECT @@TRANCOUNT; ROLLBACK => 1
+         DECLARE @t TABLE (a int); INSERT @t EXEC ('SELECT 4'); SELECT @@TRANCOUNT; ROLLBACK => 1
+         UPDATE t SET a = 5; COMMIT => tokens ENVCHANGE(8) | DONE(count=2, more) | ENVCHANGE(9) | DONE()
+         SET IMPLICIT_TRANSACTIONS OFF; DELETE t; SELECT @@TRANCOUNT => 0
          == a savepoint takes back what came after it
          CREATE TABLE t (a int) => ok
          BEGIN TRAN; INSERT t VALUES (1); SAVE TRAN here; INSERT t VALUES (2); ROLLBACK TRAN here; INSERT t VALUES (3);

@@ -8,6 +8,7 @@ pub enum SessionOption {
     AnsiPadding,
     ArithAbort,
     CursorCloseOnCommit,
+    ImplicitTransactions,
     NoExec,
     /// One that is always ON or always OFF here.
     Fixed(&'static str, bool),

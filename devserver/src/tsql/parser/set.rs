@@ -139,7 +139,7 @@ impl Parser<'_> {
             "CURSOR_CLOSE_ON_COMMIT" => SessionOption::CursorCloseOnCommit,
             "FMTONLY" => SessionOption::Fixed("FMTONLY", false),
             "FORCEPLAN" => SessionOption::Fixed("FORCEPLAN", false),
-            "IMPLICIT_TRANSACTIONS" => SessionOption::Fixed("IMPLICIT_TRANSACTIONS", false),
+            "IMPLICIT_TRANSACTIONS" => SessionOption::ImplicitTransactions,
             "NOEXEC" => SessionOption::NoExec,
             "NUMERIC_ROUNDABORT" => SessionOption::Fixed("NUMERIC_ROUNDABORT", false),
             "PARSEONLY" => SessionOption::Fixed("PARSEONLY", false),
