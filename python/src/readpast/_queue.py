@@ -202,7 +202,10 @@ class Queue:
             return self._program
         url = self._url or os.environ.get("READPAST_URL")
         if not url:
-            raise Error("there is no connection string: set READPAST_URL, or pass url or connection")
+            raise Error(
+                "there is no connection string: set READPAST_URL (in a handler, the worker needs the option --pass-env "
+                "READPAST_URL), or pass url or connection"
+            )
         connected = connect(url)
         if connected is None:
             self._program = Program(url, self.name, self._schema)

@@ -68,7 +68,7 @@ class Cancelled(BaseException):
     """The running job must end: it was cancelled, has reached its time limit, or its worker must exit.
 
     It is raised in the handler, so that `finally` and `with` run. The process exits afterwards, within the worker's
-    `--grace`. Like `KeyboardInterrupt`, it is no `Exception`, so `except Exception` does not catch it.
+    `--grace`. Like `KeyboardInterrupt`, it is not an `Exception`, so `except Exception` does not catch it.
     """
 
 
