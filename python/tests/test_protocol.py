@@ -57,7 +57,7 @@ class Payloads(ScriptTest):
             ("text", b"\xff", "the payload is not text: "),
             ("dict", b"[]", "the payload is JSON of type list, not dict"),
             ("int", b"true", "the payload is JSON of type bool, not int"),
-            ("order", b'{"nmae": 1}', "the payload is no Order: "),
+            ("order", b'{"nmae": 1}', "the payload does not fit Order: "),
         ]:
             reply, _ = program.run(payload, kind=kind)
             self.assertTrue(reply.pop("error").startswith(error), kind)
@@ -126,7 +126,7 @@ class Payloads(ScriptTest):
             reply, data = program.run(name.encode())
             self.assertEqual((reply, data), ({}, b"") if output is None else ({"output_bytes": len(output)}, output))
         for name, error in [
-            ("set", "TypeError: a set is neither text, bytes nor JSON"),
+            ("set", "TypeError: a value of type set is neither text, bytes nor JSON"),
             ("nan", "ValueError: Out of range"),
         ]:
             reply, _ = program.run(name.encode())
@@ -546,8 +546,8 @@ class Starts(ScriptTest):
     def test_what_cannot_work_is_said_at_once(self) -> None:
         for text, error in [
             ("", "there is no handler"),
-            ("@worker.job('a')\ndef a(): pass", "must have one or two parameters"),
-            ("@worker.job('a')\ndef a(x, y, z): pass", "must have one or two parameters"),
+            ("@worker.job('a')\ndef a(): pass", "has 0 parameters without a default; it must have one or two"),
+            ("@worker.job('a')\ndef a(x, y, z): pass", "has 3 parameters without a default; it must have one or two"),
             ("@worker.job('a')\nasync def a(x): pass", "the handler a is async"),
             (
                 "@worker.job('a')\ndef a(x): pass\n@worker.job('a')\ndef b(x): pass",

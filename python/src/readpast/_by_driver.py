@@ -51,7 +51,7 @@ class Session:
         return Enqueued(int(job_id), bool(duplicate))
 
     def enqueue_list(self, jobs: Sequence[Prepared]) -> EnqueuedMany:
-        # The parameters are in the order in which they occur in the statement.
+        # Parameters are bound by position: in the order of the statement.
         parameters: list[object] = []
         rows, details, edges = [], [], []
         for ordinal, job in enumerate(jobs):
@@ -102,7 +102,7 @@ class Session:
         return None
 
     def _value(self, value: int | str, parameters: list[object]) -> str:
-        """A value in a statement: a number as it is, text as a parameter."""
+        """A value in a statement: a number as a literal, text as a parameter."""
         if isinstance(value, int):
             return str(value)
         parameters.append(value)
@@ -124,7 +124,7 @@ def _check(status: int, refused: str | None) -> None:
 
 
 def _insert(table: str, columns: Sequence[str], rows: Sequence[Mapping[str, str]]) -> str:
-    """A statement for rows of which each has some of the columns."""
+    """Inserts rows that may lack some of the columns."""
     names = [name for name in columns if any(name in row for row in rows)]
     values = ["(" + ", ".join(row.get(name, "NULL") for name in names) + ")" for row in rows]
     return _insert_values(f"{table} ({', '.join(names)})", values)

@@ -1,4 +1,4 @@
-"""Enqueues with the program `readpast`, where no driver is installed."""
+"""Enqueues with the program `readpast`, if no driver is installed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ OPTIONS = {
     "batch_id": "--batch={}",
 }
 
-#: Fields of a line of `readpast enqueue --format json`, if they are called otherwise than in the procedures.
+#: Fields of a line of `readpast enqueue --format json` whose names differ from those in the procedures.
 FIELDS = {"dedup_key": "key", "group_key": "group", "batch_id": "batch"}
 
 
@@ -61,7 +61,7 @@ class Program:
             options.append(f"--{name}={number}" if name in ("memory", "threads") else f"--token={name}={number}")
         if job.after:
             options += [f"--on-dead={job.on_dead}", *(f"--after={parent}" for parent in job.after)]
-        # Not an argument: others can see those, and their size is limited.
+        # Not an argument: other users can see arguments, and their size is limited.
         file, path = tempfile.mkstemp(prefix="readpast-")
         try:
             with open(file, "wb") as payload:
@@ -102,7 +102,7 @@ class Program:
 
 
 def _error(code: int, text: str) -> Error:
-    """The error that the program reports. Its last message says what is wrong."""
+    """The error that the program reports. Only its last message is the error's."""
     message = text.rpartition("readpast: ")[2]
     if code == UNKNOWN:
         error: Error = UnknownQueue(message)
@@ -120,7 +120,7 @@ def _error(code: int, text: str) -> Error:
 def _headers(job: Prepared) -> dict[str, str]:
     headers: dict[str, str] = json.loads(str(job.settings.get("headers", "{}")))
     if any(not isinstance(value, str) or "=" in name for name, value in headers.items()):
-        raise InvalidJob("without a driver, the values of headers must be text, and their names have no =")
+        raise InvalidJob("without a driver, the values of headers must be text, and their names must not contain =")
     return headers
 
 

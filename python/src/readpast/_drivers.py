@@ -17,7 +17,7 @@ Connection = Any
 #: How long a login may take, in seconds.
 LOGIN_TIMEOUT_S = 15
 
-#: Other names of keys, in small letters without spaces.
+#: Synonyms of keys, in lower case without spaces.
 KEYS = {
     "addr": "server",
     "address": "server",
@@ -68,10 +68,10 @@ class Settings:
 
 
 def parse(text: str) -> dict[str, str]:
-    """The keys in small letters without spaces, with their values.
+    """The keys in lower case without spaces, with their values.
 
     Raises:
-        Error: if it is not `Key=Value;…`. The message has none of its values.
+        Error: if the text is not `Key=Value;…`. The message contains none of its values.
     """
     values: dict[str, str] = {}
     pattern = re.compile(r"\s*([^=;]+?)\s*=\s*(?:\"((?:[^\"]|\"\")*)\"|'((?:[^']|'')*)'|([^;]*?))\s*(?:;|$)")
@@ -100,7 +100,7 @@ class Driver(NamedTuple):
     module: str
     #: Its name in the package index.
     name: str
-    #: How a parameter stands in a statement.
+    #: The placeholder of a parameter in a statement.
     mark: str
     connect: Callable[[Any, Settings], Connection]
 
@@ -188,7 +188,7 @@ def _by_pymssql(module: Any, settings: Settings) -> Connection:
     )  # fmt: skip
 
 
-#: In the order in which they are tried: those of Microsoft first.
+#: In the order in which they are tried: those on Microsoft's ODBC driver first.
 DRIVERS = (
     Driver("mssql_python", "mssql-python", "?", _by_mssql_python),
     Driver("pyodbc", "pyodbc", "?", _by_pyodbc),
@@ -198,7 +198,7 @@ DRIVERS = (
 
 
 def connect(url: str) -> Connection | None:
-    """Connects by the first driver that is installed and suitable; None if there is none.
+    """Connects with the first driver that is installed and suitable; None if there is none.
 
     Raises:
         Error: if the connection string is not valid, or the driver cannot connect.
@@ -215,10 +215,10 @@ def connect(url: str) -> Connection | None:
 
 
 def mark_of(connection: Connection) -> str:
-    """How a parameter stands in a statement for this connection.
+    """The placeholder of a parameter in this connection's statements.
 
     Raises:
-        TypeError: if it is of no known driver.
+        TypeError: if it is not a connection of a known driver.
     """
     module = _module_of(connection)
     for driver in DRIVERS:
@@ -226,7 +226,10 @@ def mark_of(connection: Connection) -> str:
             return driver.mark
     style = getattr(sys.modules.get(module), "paramstyle", None)
     if style not in ("qmark", "format", "pyformat"):
-        raise TypeError(f"{type(connection)} is no connection of a driver; with SQLAlchemy, pass connection.connection")
+        raise TypeError(
+            f"the connection's type is {type(connection).__name__}, which is not a driver's; with SQLAlchemy, pass "
+            "session.connection().connection"
+        )
     return "?" if style == "qmark" else "%s"
 
 
@@ -246,7 +249,7 @@ def rows_of(connection: Connection, statement: str, parameters: Sequence[object]
 
 
 def binary(connection: Connection, data: bytes) -> object:
-    """Bytes as a parameter. Some drivers take `bytes` for text."""
+    """Bytes as a parameter. Some drivers treat `bytes` as text."""
     module = _module_of(connection)
     return importlib.import_module(module).Binary(data) if module in ("pytds", "pymssql") else data
 

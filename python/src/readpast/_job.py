@@ -15,7 +15,7 @@ LONGEST_PROGRESS_TEXT = 400
 
 
 class Parent(NamedTuple):
-    """How a job ended for which this one has waited."""
+    """The end of a job that this one waited for."""
 
     job_id: int
     #: `done`, `dead`, `cancelled` or `gone`.
@@ -91,7 +91,7 @@ class Job:
 
     @property
     def parents(self) -> list[Parent]:
-        """The jobs for which this one has waited."""
+        """The jobs that this one waited for."""
         return [
             Parent(end["job_id"], end["state"], end.get("error"), data_of(end, "output"))
             for end in self._fields.get("parents") or ()
@@ -110,14 +110,14 @@ class Job:
 
     @property
     def checkpoint(self) -> bytes | None:
-        """What an earlier attempt has saved last."""
+        """The last checkpoint that an earlier attempt saved."""
         return self._checkpoint
 
     @property
     def stopping(self) -> bool:
         """Whether the worker has been told to stop. Always False on Windows.
 
-        The job may go on until the worker's `--shutdown-deadline`. A long one saves a checkpoint and raises
+        The job may continue until the worker's `--shutdown-deadline`. A long job should save a checkpoint and raise
         `Snooze("stopped", 0)`, so that another worker continues it.
         """
         return self._notes.is_stopping()
@@ -144,7 +144,7 @@ class Job:
 
 
 def data_of(fields: Mapping[str, Any], name: str) -> bytes | None:
-    """Bytes that a line has as text or hexadecimal digits."""
+    """Bytes that a line contains as text or hexadecimal digits."""
     text = fields.get(f"{name}_text")
     if text is not None:
         return bytes(text.encode())

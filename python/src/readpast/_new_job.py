@@ -15,7 +15,7 @@ from .exceptions import Error, InvalidJob, Seconds, in_seconds
 
 
 class Enqueued(NamedTuple):
-    """What became of a job to enqueue."""
+    """The result of enqueueing a job."""
 
     job_id: int
     #: Nothing was added, because the job `job_id` has the same key and has not ended.
@@ -24,7 +24,7 @@ class Enqueued(NamedTuple):
 
 @dataclass(frozen=True)
 class EnqueuedMany:
-    """What became of many jobs to enqueue."""
+    """The result of enqueueing many jobs."""
 
     #: How many jobs were added.
     added: int
@@ -36,7 +36,7 @@ class EnqueuedMany:
     def jobs(self) -> list[Enqueued]:
         """Each job, in order. Raises Error without a driver: the program does not report them."""
         if self._jobs is None:
-            raise Error("without a driver, enqueue_many does not learn the ids of the jobs; use enqueue")
+            raise Error("without a driver, enqueue_many reports no job ids; use enqueue")
         return self._jobs
 
 
@@ -50,7 +50,7 @@ class End(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """What one call takes at most."""
+    """The limits of one call."""
 
     rows: int
     #: SQL Server allows 2,100.
@@ -86,7 +86,7 @@ class NewJob:
     #: When it is due: after this many seconds, or at this time.
     delay: Seconds | None = None
     due_at: datetime | None = None
-    #: It is cancelled if it has not started so many seconds after it was due, or by this time.
+    #: It is cancelled if it has not started within this many seconds after it was due, or by this time.
     start_within: Seconds | None = None
     start_by: datetime | None = None
     #: A small JSON object for the handler.
@@ -94,7 +94,7 @@ class NewJob:
     max_attempts: int | None = None
     #: In seconds.
     time_limit: Seconds | None = None
-    #: Your own id, to find the job by.
+    #: Your own id for finding the job.
     correlation_id: UUID | str | None = None
     batch: int | None = None
     #: What it takes from its worker while it runs: `memory` in bytes, `threads`, and tokens.
@@ -108,8 +108,8 @@ class NewJob:
         """The job as it is sent.
 
         Raises:
-            InvalidJob: for text that some drivers would send as something else.
-            TypeError, ValueError: if the payload or a value cannot be sent.
+            InvalidJob: if the kind, the key, the group or `on_dead` is invalid.
+            TypeError, ValueError: if the payload or another value cannot be sent.
         """
         if self.kind is not None and not re.fullmatch("[!-~]{1,64}", self.kind):
             raise InvalidJob(f"the kind is {self.kind!r}; it must have 1 to 64 printable ASCII characters, no spaces")
@@ -163,12 +163,12 @@ def _utc(time: datetime | None, name: str) -> str | None:
 
 
 def _object(value: Mapping[str, Any] | None) -> str | None:
-    # ASCII, because the drivers differ in what they make of control characters and of half surrogate pairs.
+    # ASCII, because drivers treat control characters and lone surrogates differently.
     return None if value is None else json.dumps(dict(value), separators=(",", ":"))
 
 
 def parts(jobs: Iterable[object], limits: Limits) -> Iterator[list[Prepared]]:
-    """The jobs of each call. Those that are no `NewJob` are payloads."""
+    """Divides the jobs into calls. Anything but a `NewJob` is a payload."""
     part: list[Prepared] = []
     parameters = size = 0
     for job in jobs:

@@ -1,4 +1,4 @@
-"""Payloads and results: which Python values they are."""
+"""How payloads become Python values, and Python values become payloads and results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _parse = json.JSONDecoder().raw_decode
 def _default(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return dataclasses.asdict(value)
-    raise TypeError(f"a {type(value).__name__} is neither text, bytes nor JSON")
+    raise TypeError(f"a value of type {type(value).__name__} is neither text, bytes nor JSON")
 
 
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_default).encode
@@ -43,7 +43,7 @@ def encoded(value: object) -> bytes | memoryview | None:
         else:
             if view.ndim > 0:
                 return view.cast("B") if view.c_contiguous and view.nbytes > 0 else view.tobytes()
-            value = view.tolist()  # a scalar of numpy is a number
+            value = view.tolist()  # a NumPy scalar is a number
     return _encode(value).encode()
 
 
@@ -56,7 +56,7 @@ def as_text(value: object) -> str | None:
 
 
 def decoder(function: Callable[..., object], parameter: inspect.Parameter) -> Decoder:
-    """How a payload becomes the first argument of a handler, by the parameter's annotation."""
+    """Turns a payload into the first argument of a handler, by the parameter's annotation."""
     hint = parameter.annotation
     if isinstance(hint, str):
         hint = typing.get_type_hints(inspect.unwrap(function)).get(parameter.name, inspect.Parameter.empty)
@@ -118,6 +118,6 @@ def _fields_of(expected: type) -> Decoder:
         try:
             return expected(**fields)
         except (TypeError, ValueError) as error:
-            raise Dead(f"the payload is no {expected.__name__}: {error}") from None
+            raise Dead(f"the payload does not fit {expected.__name__}: {error}") from None
 
     return decode

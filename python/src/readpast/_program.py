@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from .exceptions import ProgramNotFound
 
-#: Names another program, for development. It is no setting of the program, which refuses unknown variables.
+#: The path of another program, for development. The program does not get it, because it refuses unknown settings.
 VARIABLE = "READPAST_PROGRAM"
 
 
@@ -35,8 +35,8 @@ def find_program() -> str:
     found = shutil.which("readpast")
     if found is None:
         raise ProgramNotFound(
-            "the program readpast was not found next to this Python nor in PATH; "
-            "install the package from its wheel, or put the program into PATH"
+            "the program readpast was not found, neither next to this Python nor in PATH; install the package from its "
+            "wheel, or put the program into PATH"
         )
     return found
 
@@ -52,7 +52,7 @@ def _script_folders() -> Iterator[str]:
 
 
 def environment(url: str | None = None) -> dict[str, str]:
-    """The environment for the program. The connection string is there because others can see a command line."""
+    """The environment for the program. It has the connection string, because other users can see a command line."""
     variables: Mapping[str, str] = os.environ
     inherited = {name: value for name, value in variables.items() if name != VARIABLE}
     return inherited if url is None else {**inherited, "READPAST_URL": url}

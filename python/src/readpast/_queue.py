@@ -1,4 +1,4 @@
-"""Producers: jobs are added to a queue, and their results read back."""
+"""Producers: add jobs to a queue, and read their results."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ T = TypeVar("T")
 #: How jobs get into SQL Server.
 Way = Union[Session, Program]
 
-#: How often `result` looks, in seconds: first and last delay, as `Queue::wait` of the Rust library.
+#: How often `result` looks, in seconds: first and longest delay, as in `Queue::wait` of the Rust library.
 FIRST_LOOK_S = 0.01
 LAST_LOOK_S = 0.2
 
-#: A connection that was idle longer, in seconds, is tried before it is used: a firewall may have closed it.
+#: In seconds. A connection that was idle longer is tested before it is used: a firewall may have closed it.
 TRIED_AFTER_S = 30.0
 
 
 class Queue:
-    """A queue to which jobs are added.
+    """Adds jobs to a queue, and reads their results.
 
     With a connection string, it opens a connection at the first call and keeps it; threads can share the queue. It
     uses the first of mssql-python, pyodbc, python-tds and pymssql that is installed and suits the connection string,
-    otherwise the program `readpast`, which takes some ten milliseconds for each call.
+    otherwise the program `readpast`, which takes tens of milliseconds per call.
 
     With your own DB-API `connection`, jobs are added in its transaction, which you commit or roll back.
 
@@ -44,7 +44,7 @@ class Queue:
         name: the queue's name.
         url: the ADO.NET connection string; by default, READPAST_URL.
         connection: a connection of one of these drivers.
-        schema: where readpast is installed.
+        schema: the schema in which readpast is installed.
     """
 
     def __init__(
@@ -99,12 +99,12 @@ class Queue:
         after: Sequence[int] = (),
         on_dead: str = "hold",
     ) -> Enqueued:
-        """Adds a job. The arguments are explained at `NewJob`.
+        """Adds a job. `NewJob` explains the arguments.
 
         Raises:
-            UnknownQueue, QueueFull, InvalidJob: nothing was added. A transaction of yours goes on.
-            Error: the call failed. If the connection was lost, the job may have been added nevertheless; with a `key`,
-                it can be enqueued again.
+            UnknownQueue, QueueFull, InvalidJob: nothing was added. Your transaction stays open.
+            Error: the call failed. If the connection broke, the job may have been added; with a `key`, it can be
+                enqueued again.
         """
         job = NewJob(
             payload, kind=kind, key=key, group=group, priority=priority, delay=delay, due_at=due_at,
@@ -116,10 +116,10 @@ class Queue:
         return self._call(lambda way: way.enqueue(prepared))
 
     def enqueue_many(self, jobs: Iterable[object]) -> EnqueuedMany:
-        """Adds many jobs, 500 per call. Each is a `NewJob`, or just a payload.
+        """Adds many jobs, up to 500 per call. Each is a `NewJob`, or just a payload.
 
         Raises:
-            UnknownQueue, QueueFull, InvalidJob, Error: as for `enqueue`. Without a transaction of yours, the jobs of
+            UnknownQueue, QueueFull, InvalidJob, Error: as for `enqueue`. Outside your own transaction, the jobs of
                 earlier calls were added; the error's `added` says how many.
         """
         added = duplicates = 0
@@ -139,7 +139,7 @@ class Queue:
     def result(self, job_id: int, timeout: Seconds | None = None) -> bytes | None:
         """Waits until a job is done, and returns its output.
 
-        None is a job without an output, or one whose queue does not keep it (completion policy `delete`).
+        Returns None if the job had no output, or if the queue does not keep outputs (completion policy `delete`).
 
         Raises:
             Failed: the job is dead or cancelled.
@@ -183,7 +183,7 @@ class Queue:
         except (UnknownQueue, QueueFull, InvalidJob):
             raise
         except Exception as error:
-            # What a failed call leaves on its connection is unknown.
+            # A failed call leaves its connection in an unknown state.
             self._disconnect()
             raise Error(f"queue {self.name}: {message_of(error)}") from error
         except BaseException:
@@ -193,7 +193,7 @@ class Queue:
         return result
 
     def _way(self) -> Way:
-        """The caller's connection, the queue's own, which is opened if there is none, or the program."""
+        """The caller's connection, the queue's own (opened if necessary), or the program."""
         if self._session is not None and self._is_own:
             self._check_session()
         if self._session is not None:
@@ -202,7 +202,10 @@ class Queue:
             return self._program
         url = self._url or os.environ.get("READPAST_URL")
         if not url:
-            raise Error("there is no connection string: set READPAST_URL, or pass url or connection")
+            raise Error(
+                "there is no connection string: set READPAST_URL (in a handler, the worker needs the option --pass-env "
+                "READPAST_URL), or pass url or connection"
+            )
         connected = connect(url)
         if connected is None:
             self._program = Program(url, self.name, self._schema)
@@ -212,7 +215,7 @@ class Queue:
         return self._session
 
     def _check_session(self) -> None:
-        """Drops the queue's connection if it is another process's, or was closed meanwhile."""
+        """Drops the queue's connection if it belongs to another process, or was closed meanwhile."""
         assert self._session is not None
         if self._process != os.getpid():
             # Not closed: that would log out the parent process.

@@ -21,22 +21,22 @@ from .exceptions import Cancelled, Outcome
 #: Set by a worker for its programs (docs/work.md), which pass it on to what they start.
 RUN = "READPAST_RUN"
 
-#: Set as well if the program is not kept.
+#: Also set if the program runs only one job.
 JOB_ID = "READPAST_JOB_ID"
 
-#: A program that serves a worker sets this to the worker's `READPAST_RUN`, for what it starts: see `is_served`. The
-#: underscore keeps it apart from the settings of readpast.
+#: A program that serves a worker sets this to the worker's `READPAST_RUN`, for the processes that it starts: see
+#: `is_served`. With the underscore, it is not a setting of readpast.
 SERVES = "_READPAST_SERVES"
 
 #: How long a job without a handler waits for a worker that has one.
 UNKNOWN_KIND_SNOOZE_S = 60
 
-#: The code of a program that has ended because of SIGTERM (128 + 15). A worker that stops counts no attempt then.
+#: The exit code of a program ended by SIGTERM (128 + 15). A stopping worker does not count the attempt.
 TERMINATED = 143
 
 
 class Handler:
-    """A function that runs jobs, with how it gets them."""
+    """A function that runs jobs, and the way it takes them."""
 
     def __init__(self, function: Callable[..., object]) -> None:
         self.function = function
@@ -44,10 +44,10 @@ class Handler:
         self.decode: Decoder | None = None
 
     def prepare(self) -> None:
-        """Looks at the function's parameters. Not before the first job: annotations may name later classes.
+        """Reads the function's parameters. Not when it is decorated: annotations may name classes defined later.
 
         Raises:
-            TypeError: if they are not those of a handler.
+            TypeError: if a handler cannot have these parameters.
         """
         name = getattr(self.function, "__qualname__", repr(self.function))
         try:
@@ -55,7 +55,10 @@ class Handler:
             of_calls = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
             needed = [p for p in parameters if p.kind in of_calls and p.default is p.empty]
             if len(needed) not in (1, 2):
-                raise TypeError(f"the handler {name} must have one or two parameters: the payload, and the job")
+                raise TypeError(
+                    f"the handler {name} has {len(needed)} parameters without a default; it must have one or two: "
+                    "the payload, and the job"
+                )
             self.takes_job = len(needed) == 2
             self.decode = decoder(self.function, needed[0])
         except NameError as error:
@@ -74,9 +77,9 @@ class Handler:
 def is_served() -> bool:
     """Whether this process was started by `readpast work --keep`, to speak its protocol.
 
-    Such a program has `READPAST_RUN`, and pipes as standard input and output. What its jobs start, for example a test
-    that calls `worker.run`, inherits that variable, and may have pipes, too, but finds `_READPAST_SERVES` with the
-    same value. A program that is started for each job has `READPAST_JOB_ID`, too.
+    Such a program has `READPAST_RUN`, and pipes as standard input and output. A process that its jobs start, such as a
+    test that calls `worker.run`, inherits the variable and may have pipes, but also has `_READPAST_SERVES` with the
+    same value. A program for a single job also has `READPAST_JOB_ID`.
     """
     run = os.environ.get(RUN)
     is_inside_a_job = os.environ.get(SERVES) == run or JOB_ID in os.environ
@@ -84,7 +87,7 @@ def is_served() -> bool:
 
 
 def is_of_one_job() -> bool:
-    """Whether this process was started by `readpast work` without `--keep`. It has the payload as standard input."""
+    """Whether this process was started by `readpast work` without `--keep`. Its standard input is the payload."""
     return RUN in os.environ and JOB_ID in os.environ and SERVES not in os.environ and _is_pipe(0)
 
 
@@ -110,7 +113,7 @@ def serve(handlers: Mapping[str | None, Handler], wire: Wire) -> NoReturn:
             if request is None:
                 sys.exit(0)
             run_job(handlers, request, wire, termination)
-            # Not kept while waiting for the next job.
+            # Frees the payload while waiting for the next job.
             del request
     except Cancelled:
         sys.exit(TERMINATED)
@@ -122,9 +125,9 @@ def serve(handlers: Mapping[str | None, Handler], wire: Wire) -> NoReturn:
 
 
 def take_standard_streams() -> Wire:
-    """Keeps the pipes for the protocol. What reads standard input finds its end; what is printed goes to the log.
+    """Keeps the pipes for the protocol. Standard input becomes empty; what is printed goes to the log.
 
-    Afterwards, `is_served` is false here and in what this process starts.
+    Afterwards, `is_served` is false in this process and those that it starts.
     """
     os.environ[SERVES] = os.environ[RUN]
     # If the process crashes, the job's error shows where.
@@ -134,7 +137,7 @@ def take_standard_streams() -> Wire:
     os.dup2(nothing, 0)
     os.close(nothing)
     os.dup2(2, 1)
-    # Each line is in the log of the job that has printed it.
+    # Each line must be in the log of the job that printed it.
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(line_buffering=True)
@@ -142,7 +145,7 @@ def take_standard_streams() -> Wire:
 
 
 class Termination:
-    """SIGTERM raises `Cancelled`, once: what runs afterwards is the job's clean-up."""
+    """The first SIGTERM raises `Cancelled`. Another one must not interrupt the job's clean-up."""
 
     def __init__(self) -> None:
         self.has_begun = False
@@ -178,7 +181,7 @@ def run_job(handlers: Mapping[str | None, Handler], request: Request, wire: Wire
         sys.stdout.flush()
         wire.failed(job_id, failure(error))
     else:
-        # The worker takes no reply once it has sent SIGTERM, even if the handler has caught `Cancelled`.
+        # After SIGTERM, the worker ignores replies, even if the handler has caught `Cancelled`.
         if termination.has_begun:
             raise Cancelled
         sys.stdout.flush()
@@ -204,7 +207,7 @@ class UnknownKind(Outcome):
 
 
 def failure(error: BaseException) -> dict[str, object]:
-    """The fields of the reply to a job whose handler has raised this."""
+    """The fields of the reply to a job whose handler raised this error."""
     if isinstance(error, Outcome):
         text = str(error) or type(error).__name__
         if error.__cause__ is not None:

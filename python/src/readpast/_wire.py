@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 from ._job import Job, Notes, data_of
 from ._payloads import Payload
 
-#: What the program asks for: bytes as they are, and a line when the worker has been told to stop.
+#: What the program asks for: raw bytes, and a line when the worker is told to stop.
 HELLO = b'{"protocol":1,"bytes":true,"stop":true}\n'
 
-#: What one read takes at most: the size of a pipe on Linux.
+#: The most that one read takes: the size of a pipe on Linux.
 CHUNK = 65_536
 
-#: Bytes up to this size are copied behind their line, so that both need only one write.
+#: Output up to this size is appended to its line, so that both need only one write.
 SMALL = 65_536
 
 _parse = json.JSONDecoder().raw_decode
@@ -105,12 +105,12 @@ class Wire(Notes):
             while at < length:
                 count = self._input.readinto(view[at:])
                 if not count:
-                    raise EOFError("the worker closed the pipe within a job")
+                    raise EOFError("the worker closed the pipe in the middle of a job")
                 at += count
         return data
 
     def is_stopping(self) -> bool:
-        # While a job is running, the worker sends nothing but this line, or closes the pipe because it has ended.
+        # While a job is running, the worker sends only this line, or closes the pipe because it ends.
         with self._lock:
             while self._running is not None and not self._is_stopping and self._is_readable():
                 chunk = self._input.read(CHUNK)
@@ -164,5 +164,5 @@ class Wire(Notes):
 
 def _line_of(job_id: int, fields: dict[str, object]) -> bytes:
     text = json.dumps({"job_id": job_id, **fields}, ensure_ascii=False, separators=(",", ":"))
-    # Half of a surrogate pair, as in names of files that are not UTF-8, has no UTF-8.
+    # A lone surrogate, as in file names that are not UTF-8, cannot be encoded.
     return text.encode(errors="replace") + b"\n"

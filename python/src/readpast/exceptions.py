@@ -25,7 +25,7 @@ class Outcome(Exception):
 
 
 class Retry(Outcome):
-    """The job runs again: after the time of the retry policy, or `after` this many seconds."""
+    """The job runs again: `after` this many seconds, or after the retry policy's delay."""
 
     def __init__(self, message: str = "", after: Seconds | None = None) -> None:
         super().__init__(message)
@@ -68,14 +68,14 @@ class Cancelled(BaseException):
     """The running job must end: it was cancelled, has reached its time limit, or its worker must exit.
 
     It is raised in the handler, so that `finally` and `with` run. The process exits afterwards, within the worker's
-    `--grace`. Like `KeyboardInterrupt`, it is no `Exception`, so `except Exception` does not catch it.
+    `--grace`. Like `KeyboardInterrupt`, it is not an `Exception`, so `except Exception` does not catch it.
     """
 
 
 class Error(Exception):
     """A call failed."""
 
-    #: How many jobs `enqueue_many` had added before.
+    #: How many jobs `enqueue_many` had added before the error.
     added: int = 0
 
 
@@ -92,15 +92,15 @@ class QueueFull(Error):
 
 
 class InvalidJob(Error):
-    """SQL Server refused the job; the message says why."""
+    """A value of the job is invalid; the message says why."""
 
 
 class ResultTimeout(Error, TimeoutError):
-    """The job has not finished in this time."""
+    """The job has not finished within the timeout."""
 
 
 class Failed(Error):
-    """The job has ended without being done: its state is `dead` or `cancelled`, and it has an error."""
+    """The job is dead or cancelled, as `state` says; `error` says why, if known."""
 
     def __init__(self, job_id: int, state: str, error: str | None) -> None:
         super().__init__(f"job {job_id} is {state}: {error}" if error else f"job {job_id} is {state}")

@@ -1,4 +1,4 @@
-"""For tests: a stand-in for SQL Server, and jobs without a server."""
+"""For tests: a stand-in for SQL Server, and handlers without a server."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def server(*queues: str) -> Iterator[str]:
 
 @dataclass
 class Result:
-    """What became of a job, and what its handler has noted."""
+    """The outcome of a job, and what its handler reported."""
 
     #: `done`, `retry`, `snooze`, `move` or `dead`.
     outcome: str = "done"
     output: bytes | None = None
-    #: As the job would have it: a message, or a traceback.
+    #: The job's error: a message, or a traceback.
     error: str | None = None
-    #: What the handler has raised.
+    #: What the handler raised.
     exception: BaseException | None = None
     #: The fractions and texts of `Job.progress`.
     progress: list[tuple[float, str]] = field(default_factory=list)
@@ -91,8 +91,8 @@ def run(
     Args:
         handler: a function, or the kind of a job.
         payload: as for `Queue.enqueue`.
-        checkpoint: what an earlier attempt has saved, as for `Job.save`.
-        stopping: what `Job.stopping` is.
+        checkpoint: the checkpoint of an earlier attempt, as for `Job.save`.
+        stopping: the value of `Job.stopping`.
         fields: other fields of the job as the worker would send them, such as `attempt=2`.
     """
     job: dict[str, Any] = {"job_id": 1, "attempt": 1, "max_attempts": 5, "fence": 1, "headers": headers, **fields}

@@ -28,10 +28,10 @@ __all__ = ["job", "run"]
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
-#: By kind; None: the one for all other kinds.
+#: By kind. None has the handler of all other jobs.
 handlers: dict[str | None, Handler] = {}
 
-#: To the worker that has started this process, if any. Taken at once, because the script may print while it loads.
+#: To the worker that started this process, if any. Taken at once, because the script may print while it loads.
 wire = take_standard_streams() if is_served() else None
 
 
@@ -42,10 +42,10 @@ def job(kind: str | None = None) -> Callable[[Function], Function]: ...
 def job(kind: Any = None) -> Any:
     """Makes a function the handler of jobs of this kind; without a kind, of all other jobs.
 
-    The function has one or two parameters: the payload, and the `Job`. The annotation of the first says how the
-    payload is given: `str` is text, `bytes` and `memoryview` are bytes, a dataclass is the fields of a JSON object,
-    and everything else is JSON. A result of None is no output, `str` is text, everything with the buffer protocol is
-    bytes, and everything else is JSON.
+    The function has one or two parameters: the payload, and the `Job`. The annotation of the first chooses the
+    payload's form: `str` is text, `bytes` and `memoryview` are bytes, a dataclass gets the fields of a JSON object, and
+    everything else is parsed JSON. A result of None is no output, `str` is text, everything with the buffer protocol is
+    bytes, and everything else becomes JSON.
     """
     if callable(kind):
         return _add(None, kind)
@@ -56,10 +56,10 @@ def _add(kind: str | None, function: Function) -> Function:
     name = getattr(function, "__qualname__", repr(function))
     if kind in handlers:
         what = "jobs without a kind of their own" if kind is None else f"kind {kind}"
-        raise ValueError(f"there is a handler for {what} already; {name} would be another")
+        raise ValueError(f"there is a handler for {what} already; {name} cannot be another")
     # Its result would be a coroutine, and nothing would run.
     if inspect.iscoroutinefunction(function):
-        raise TypeError(f"the handler {name} is async; call asyncio.run in a function that is not")
+        raise TypeError(f"the handler {name} is async; make it a plain function that calls asyncio.run")
     handlers[kind] = Handler(function)
     return function
 
@@ -74,8 +74,8 @@ def run(
 ) -> NoReturn:
     """Runs the jobs of a queue. Does not return: the process ends with the exit code of `readpast work`.
 
-    Starts `readpast work QUEUE --keep`, which starts this script once for each of its `processes` (by default, one
-    per core). In those, `run` runs the jobs that the worker sends.
+    Starts `readpast work QUEUE --keep`, which starts this script in each of its `processes` (by default, one per core).
+    There, `run` runs the jobs that the worker sends.
 
     Args:
         queue: the queue's name.
@@ -85,7 +85,7 @@ def run(
         options: further options of `readpast work`, such as `["--time-limit", "60s"]`.
 
     Raises:
-        Error: if there is no handler, no program `readpast`, or no script that it could start.
+        Error: if there is no handler, no program `readpast`, or no script for it to start.
     """
     if not handlers:
         raise Error("there is no handler: decorate a function with @worker.job before worker.run")
@@ -103,9 +103,9 @@ def run(
 
 
 def is_imported_by_a_child() -> bool:
-    """Whether multiprocessing has started this process, and imports its parent's script into it."""
+    """Whether multiprocessing started this process and is importing its parent's script into it."""
     process = sys.modules.get("multiprocessing.process")
-    # As multiprocessing itself finds out that a child would start children while it imports.
+    # multiprocessing uses the same attribute to refuse to start processes during this import.
     return process is not None and getattr(process.current_process(), "_inheriting", False)
 
 
@@ -113,7 +113,8 @@ def _start(queue: str, url: str | None, processes: int | None, drain: bool, opti
     program = find_program()
     command = [program, "work", queue, "--keep"]
     kinds = [kind for kind in handlers if kind is not None]
-    # The option's kinds are separated by commas. A kind that has one is left to the programs, which snooze others.
+    # Commas separate the option's kinds. If a kind contains one, the worker claims all jobs, and the programs snooze
+    # those without a handler.
     if len(kinds) == len(handlers) and "," not in "".join(kinds):
         command += ["--kinds", ",".join(kinds)]
     if processes is not None:
@@ -136,12 +137,12 @@ def _start(queue: str, url: str | None, processes: int | None, drain: bool, opti
 
 
 def this_program() -> list[str]:
-    """The command line of this process, for `readpast work`, in whose arguments a brace is written twice."""
+    """The command line of this process, with braces doubled, as `readpast work` expects."""
     arguments: list[str] | None = getattr(sys, "orig_argv", None)
     if arguments is not None:
         arguments = arguments[1:]
     else:
-        # Python 3.9 does not tell its own options.
+        # Python 3.9 does not report its own options.
         spec = getattr(sys.modules["__main__"], "__spec__", None)
         name = None if spec is None else spec.name
         if name is not None and name.endswith(".__main__"):
