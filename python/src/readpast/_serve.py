@@ -54,7 +54,8 @@ class Handler:
             parameters = list(inspect.signature(self.function).parameters.values())
             of_calls = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
             needed = [p for p in parameters if p.kind in of_calls and p.default is p.empty]
-            if len(needed) not in (1, 2):
+            by_name = [p for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
+            if len(needed) not in (1, 2) or by_name:
                 raise TypeError(f"the handler {name} must have one or two parameters: the payload, and the job")
             self.takes_job = len(needed) == 2
             self.decode = decoder(self.function, needed[0])
@@ -102,7 +103,7 @@ def serve(handlers: Mapping[str | None, Handler], wire: Wire) -> NoReturn:
     if hasattr(os, "register_at_fork"):
         # A child of a handler neither reads jobs nor replies, and SIGTERM ends it as usual.
         os.register_at_fork(after_in_child=termination.forget)
-        os.register_at_fork(after_in_child=wire.close)
+        os.register_at_fork(after_in_child=wire.forget)
     try:
         wire.ask()
         while True:
@@ -206,11 +207,18 @@ class UnknownKind(Outcome):
 def failure(error: BaseException) -> dict[str, object]:
     """The fields of the reply to a job whose handler has raised this."""
     if isinstance(error, Outcome):
-        text = str(error) or type(error).__name__
+        text = _message(error) or type(error).__name__
         if error.__cause__ is not None:
             text += "\n" + _traceback(error.__cause__)
         return {"error": text, **error.fields()}
     return {"error": _traceback(error)}
+
+
+def _message(error: Outcome) -> str:
+    try:
+        return str(error)
+    except Exception:
+        return ""
 
 
 def _traceback(error: BaseException) -> str:

@@ -115,7 +115,7 @@ def _start(queue: str, url: str | None, processes: int | None, drain: bool, opti
     kinds = [kind for kind in handlers if kind is not None]
     # The option's kinds are separated by commas. A kind that has one is left to the programs, which snooze others.
     if len(kinds) == len(handlers) and "," not in "".join(kinds):
-        command += ["--kinds", ",".join(kinds)]
+        command.append(f"--kinds={','.join(kinds)}")
     if processes is not None:
         command += ["--threads", str(processes)]
     if drain:
