@@ -186,6 +186,28 @@ class Outcomes(ScriptTest):
         self.assertTrue(error.startswith("no file\nTraceback"), error)
         self.assertIn("FileNotFoundError", error)
 
+    def test_a_long_error_is_shortened(self) -> None:
+        program = self.served(
+            "@worker.job\ndef work(payload): raise readpast.Dead('a' + 'x' * 100_000_000 + 'z')"
+        ).hello()
+        reply, _ = program.run()
+        self.assertEqual((len(reply["error"]), reply["error"][0], reply["error"][-1]), (8_003, "a", "z"))
+        self.assertTrue(reply["dead"])
+        self.assertEqual(program.end(), (0, ""))
+
+    def test_a_handler_may_close_its_standard_output(self) -> None:
+        program = self.served(
+            """
+            @worker.job
+            def work(payload): sys.stdout.close()
+            @worker.job("none")
+            def none(payload): sys.stdout = None
+            """
+        ).hello()
+        self.assertEqual(program.run(), ({}, b""))
+        self.assertEqual(program.run(kind="none"), ({}, b""))
+        self.assertEqual(program.end(), (0, ""))
+
     def test_a_kind_without_a_handler_is_snoozed(self) -> None:
         program = self.served(
             """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import inspect
 import os
@@ -30,6 +31,9 @@ SERVES = "_READPAST_SERVES"
 
 #: How long a job without a handler waits for a worker that has one.
 UNKNOWN_KIND_SNOOZE_S = 60
+
+#: The longest error that is sent, in characters: twice what SQL Server keeps.
+LONGEST_ERROR = 8_000
 
 #: The code of a program that has ended because of SIGTERM (128 + 15). A worker that stops counts no attempt then.
 TERMINATED = 143
@@ -176,14 +180,20 @@ def run_job(handlers: Mapping[str | None, Handler], request: Request, wire: Wire
         if termination.has_begun:
             traceback.print_exc()
             raise Cancelled from None
-        sys.stdout.flush()
+        _flush()
         wire.failed(job_id, failure(error))
     else:
         # The worker takes no reply once it has sent SIGTERM, even if the handler has caught `Cancelled`.
         if termination.has_begun:
             raise Cancelled
-        sys.stdout.flush()
+        _flush()
         wire.done(job_id, output)
+
+
+def _flush() -> None:
+    # The handler may have closed or replaced it.
+    with contextlib.suppress(Exception):
+        sys.stdout.flush()
 
 
 def handler_for(handlers: Mapping[str | None, Handler], kind: str | None) -> Handler:
@@ -210,8 +220,16 @@ def failure(error: BaseException) -> dict[str, object]:
         text = _message(error) or type(error).__name__
         if error.__cause__ is not None:
             text += "\n" + _traceback(error.__cause__)
-        return {"error": text, **error.fields()}
-    return {"error": _traceback(error)}
+        return {"error": _shortened(text), **error.fields()}
+    return {"error": _shortened(_traceback(error))}
+
+
+def _shortened(text: str) -> str:
+    """A line that is too long would be no reply."""
+    if len(text) <= LONGEST_ERROR:
+        return text
+    half = LONGEST_ERROR // 2
+    return f"{text[:half]}\n…\n{text[-half:]}"
 
 
 def _message(error: Outcome) -> str:
