@@ -264,6 +264,30 @@ async fn a_program_that_closes_its_output_is_a_failure() {
     recovers("closes", closes, "the program closed its standard output").await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn an_output_of_any_size_that_is_too_large_makes_its_job_dead() {
+    if !has("python3") {
+        return;
+    }
+    let work = WorkFixture::new("too_large").await;
+    let sizes = [2_000, 10_000_000_000_u64];
+    let mut jobs = Vec::new();
+    for size in sizes {
+        jobs.push(work.enqueue(NewJob::text(size.to_string())).await);
+    }
+    let after = work.enqueue(NewJob::text("0")).await;
+    let handle = "
+    size = int(payload or job['payload_text'])
+    say({**me, 'output_bytes': size}, b'x' * min(size, 100000))";
+    drain(&work, &[vec!["--max-output".to_owned(), "1KiB".to_owned()], asking(handle)].concat()).ok();
+    for job in jobs {
+        let row = work.row(job).await;
+        assert_eq!((row.state, row.attempt), (JobState::Dead, 1), "{row:?}");
+        assert_eq!(row.error.as_deref(), Some("its output is larger than 1024 bytes"));
+    }
+    assert_eq!(work.row(after).await.state, JobState::Done);
+}
+
 /// The pipe holds more than one read takes.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_last_answer_of_a_program_that_exits_counts() {

@@ -246,7 +246,11 @@ impl Lines {
         };
         let (line, begin, length) = (&output[self.read..end], end + 1, said.bytes_after());
         if length > longest {
-            return Some((Err(format!("more than {longest} bytes are to follow it")), line, &[]));
+            // An output that is too large is dead, however large it is: it would be as large again. Its bytes are read
+            // as something that nobody has asked for.
+            let too_long = || format!("more than {longest} bytes are to follow it");
+            let said = if said.is_output() { Ok(said) } else { Err(too_long()) };
+            return Some((said, line, &[]));
         }
         let Some(bytes) = output.get(begin..begin + length) else {
             self.unfinished = Some((said, end));
