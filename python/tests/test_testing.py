@@ -48,6 +48,14 @@ class Jobs(unittest.TestCase):
         self.assertIn("in bug", result.error or "")
         self.assertIsInstance(result.exception, ZeroDivisionError)
 
+    def test_what_is_no_text(self) -> None:
+        def log(payload: str, job: Job) -> None:
+            job.log(ValueError("no"))  # type: ignore[arg-type]
+
+        self.assertEqual(testing.run(log, "x").log, ["no"])
+        with self.assertRaisesRegex(TypeError, "the queue is None"):
+            Move("m", None)  # type: ignore[arg-type]
+
     def test_an_exit_is_a_failure_as_in_a_worker(self) -> None:
         self.assertEqual(testing.run(lambda payload: sys.exit(3), 1).outcome, "retry")
 

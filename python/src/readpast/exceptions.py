@@ -62,6 +62,9 @@ class Move(Outcome):
 
     def __init__(self, message: str, queue: str) -> None:
         super().__init__(message)
+        # Without a name, the job would only be retried.
+        if not isinstance(queue, str):
+            raise TypeError(f"the queue is {queue!r}; it must be a name")
         self.queue = queue
 
     def fields(self) -> dict[str, object]:
