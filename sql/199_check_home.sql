@@ -54,7 +54,9 @@ IF @is_home = 1
              AND EXISTS (SELECT 1 FROM [$(schema)].[holds] WITH (NOLOCK) WHERE hold = 4)))
     INSERT [$(schema)].[homes]
         (server, database_name, database_guid, recovery_fork_guid, group_database_id, noted_at, login)
-    VALUES (@server, @database, @guid, @fork, @group, @now, ISNULL(ORIGINAL_LOGIN(), USER_NAME()));
+    SELECT @server, @database, @guid, @fork, @group, @now, ISNULL(ORIGINAL_LOGIN(), USER_NAME())
+    -- Two connections at once note the first home once: a second row without ids would fit any later restore.
+    WHERE @homes > 0 OR NOT EXISTS (SELECT 1 FROM [$(schema)].[homes] WITH (UPDLOCK, HOLDLOCK));
 ELSE IF @home_id IS NOT NULL
     -- What was unknown, and the group that the database has joined since.
     UPDATE [$(schema)].[homes] WITH (ROWLOCK)

@@ -98,6 +98,7 @@ async fn a_home_that_is_noted_during_the_first_check_makes_no_copy() {
     let (mut session, error) = first.await.unwrap();
     assert_eq!(error, None);
     assert_eq!(session.number("SELECT COUNT(*) FROM [$(schema)].[holds]").await, 0);
+    assert_eq!(session.number("SELECT COUNT(*) FROM [$(schema)].[homes]").await, 1, "none is noted twice");
     drop((holder, session));
     fixture.remove().await;
 }

@@ -260,6 +260,70 @@ async fn a_program_that_closes_its_output_is_a_failure() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_output_of_any_size_that_is_too_large_makes_its_job_dead() {
+    if !has("python3") {
+        return;
+    }
+    let work = WorkFixture::new("too_large").await;
+    let sizes = [2_000, 10_000_000_000_u64];
+    let mut jobs = Vec::new();
+    for size in sizes {
+        jobs.push(work.enqueue(NewJob::text(size.to_string())).await);
+    }
+    let after = work.enqueue(NewJob::text("0")).await;
+    let handle = "
+    size = int(payload or job['payload_text'])
+    say({**me, 'output_bytes': size}, b'x' * min(size, 100000))";
+    drain(&work, &[vec!["--max-output".to_owned(), "1KiB".to_owned()], asking(handle)].concat()).ok();
+    for job in jobs {
+        let row = work.row(job).await;
+        assert_eq!((row.state, row.attempt), (JobState::Dead, 1), "{row:?}");
+        assert_eq!(row.error.as_deref(), Some("its output is larger than 1024 bytes"));
+    }
+    assert_eq!(work.row(after).await.state, JobState::Done);
+}
+
+/// The pipe holds more than one read takes.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_answer_of_a_program_that_exits_counts() {
+    if !has("python3") {
+        return;
+    }
+    let work = WorkFixture::new("last_answer").await;
+    let job = work.enqueue(NewJob::text("").max_attempts(1)).await;
+    let handle = "
+    answer = json.dumps({'job_id': job['job_id'], 'output_text': 'x' * 60000}) + '\\n'
+    while answer: answer = answer[os.write(1, answer.encode()):]
+    os._exit(0)";
+    drain(&work, &python(handle)).ok();
+    assert_eq!(work.output(job).await.len(), 60_000);
+}
+
+/// A program is not killed because its answer comes at the moment at which its worker is told to stop.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_during_a_stop_does_not_kill_its_program() {
+    if !has("python3") {
+        return;
+    }
+    let work = WorkFixture::new("answer_and_stop").await;
+    for _ in 0..200 {
+        work.enqueue(NewJob::text("x")).await;
+    }
+    // Too short for the worker to look meanwhile whether it is to stop.
+    let handle = "
+    import time
+    open('started', 'w').close()
+    time.sleep(0.02)
+    say(me)";
+    let worker = start(&work, &asking(handle));
+    wait_for("the jobs run", || std::path::Path::new(&work.path("started")).exists());
+    worker.signal(Signal::TERM);
+    let run = worker.end();
+    assert!(!run.stderr.contains("replied before reading its job"), "{run:?}");
+    run.ok();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_answer_that_does_not_end_is_a_failure() {
     if !has("python3") {
         return;

@@ -12,7 +12,7 @@ from unittest import mock
 import readpast as package
 from readpast import InvalidJob, NewJob, Queue, QueueFull, ResultTimeout, UnknownQueue, _drivers, testing
 from readpast._drivers import DRIVERS, Driver, Settings, Unsuitable
-from support import has_program, needs_program, readpast
+from support import has_program, needs_posix, needs_program, readpast
 
 #: The stand-in's connection string.
 url = ""
@@ -247,10 +247,41 @@ class ConnectionStrings(unittest.TestCase):
             with self.assertRaises(Unsuitable):
                 pymssql.connect(None, Settings(text))
 
+    def test_a_misspelt_value_does_not_switch_encryption_off(self) -> None:
+        for text in ("Server=x;Encrypt=ture", "Server=x;Encrypt=1", "Server=x;TrustServerCertificate=nein"):
+            with self.assertRaisesRegex(package.Error, "must be true or false"):
+                _drivers._odbc_keys(Settings(text))
+
+    def test_what_azure_shows_suits_a_driver(self) -> None:
+        settings = Settings(
+            "Server=tcp:x.database.windows.net,1433;Initial Catalog=db;Persist Security Info=False;User ID=me;"
+            "Password=x;MultipleActiveResultSets=False;Encrypt=True;TrustServerCertificate=False;Connection Timeout=30;"
+        )
+        self.assertIn("Database={db};", _drivers._odbc_keys(settings))
+        self.assertEqual(settings.login_timeout_s, 30)
+
     def test_values_are_quoted_for_odbc(self) -> None:
         keys = _drivers._odbc_keys(Settings('Server=db1;User ID=me;Password="a;b}c"'))
         self.assertIn("PWD={a;b}}c};", keys)
         self.assertIn("Encrypt={yes};TrustServerCertificate={no};", keys)
+
+    def test_the_id_of_a_result_is_a_number(self) -> None:
+        with self.assertRaises(ValueError):
+            Queue("jobs", "Server=x").result("1); SELECT (1")  # type: ignore[arg-type]
+
+    def test_the_schema_is_the_programs(self) -> None:
+        with mock.patch.dict(os.environ, READPAST_SCHEMA="work"):
+            self.assertEqual(Queue("jobs")._schema, "work")
+            self.assertEqual(Queue("jobs", schema="other")._schema, "other")
+
+    @needs_posix
+    def test_a_child_does_not_wait_for_a_thread_that_it_does_not_have(self) -> None:
+        queue = Queue("jobs")
+        with queue._lock:
+            child = os.fork()
+            if child == 0:
+                os._exit(0 if queue._lock.acquire(timeout=1) else 1)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
 
     def test_a_foreign_connection_is_refused(self) -> None:
         with self.assertRaisesRegex(TypeError, "type is object, which is not a driver's"):

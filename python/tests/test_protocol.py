@@ -186,6 +186,28 @@ class Outcomes(ScriptTest):
         self.assertTrue(error.startswith("no file\nTraceback"), error)
         self.assertIn("FileNotFoundError", error)
 
+    def test_a_long_error_is_shortened(self) -> None:
+        program = self.served(
+            "@worker.job\ndef work(payload): raise readpast.Dead('a' + 'x' * 100_000_000 + 'z')"
+        ).hello()
+        reply, _ = program.run()
+        self.assertEqual((len(reply["error"]), reply["error"][0], reply["error"][-1]), (8_003, "a", "z"))
+        self.assertTrue(reply["dead"])
+        self.assertEqual(program.end(), (0, ""))
+
+    def test_a_handler_may_close_its_standard_output(self) -> None:
+        program = self.served(
+            """
+            @worker.job
+            def work(payload): sys.stdout.close()
+            @worker.job("none")
+            def none(payload): sys.stdout = None
+            """
+        ).hello()
+        self.assertEqual(program.run(), ({}, b""))
+        self.assertEqual(program.run(kind="none"), ({}, b""))
+        self.assertEqual(program.end(), (0, ""))
+
     def test_a_kind_without_a_handler_is_snoozed(self) -> None:
         program = self.served(
             """
@@ -274,7 +296,7 @@ class Jobs(ScriptTest):
             ({"job_id": 1}, b""),
         ]:
             self.assertEqual(program.read(), expected)
-        self.assertEqual(program.run(kind="late")[1], b"job 1 has ended")
+        self.assertEqual(program.run(kind="late")[1], b"job 1 does not run in this process, or has ended")
 
     def test_what_is_printed_goes_to_the_log_before_the_reply(self) -> None:
         program = self.served(
@@ -341,6 +363,39 @@ class Jobs(ScriptTest):
         self.assertEqual(program.read()[0], {"job_id": 2, "error": "stopped; False before", "snooze_s": 0.0})
         self.assertEqual(program.run(kind="short")[1], b"True")
         program.write(b'{"stop":true}\n')
+        self.assertEqual(program.end(), (0, ""))
+
+    def test_a_stop_that_comes_together_with_the_job_is_seen(self) -> None:
+        program = self.served(
+            """
+            @worker.job
+            def work(payload, job): return str(job.stopping)
+            """
+        ).hello()
+        line = b'{"job_id":1,"attempt":1,"max_attempts":5,"fence":1,"payload_bytes":2}\n{}'
+        program.write(line + b'{"stop":true}\n')
+        self.assertEqual(program.read()[1], b"True")
+        self.assertEqual(program.end(), (0, ""))
+
+    def test_a_thread_of_an_earlier_attempt_cannot_speak_for_the_next(self) -> None:
+        program = self.served(
+            """
+            earlier = []
+            @worker.job
+            def work(payload, job):
+                earlier.append(job)
+                try:
+                    earlier[0].save("stale")
+                except RuntimeError as error:
+                    return str(error)
+                raise readpast.Retry("again")
+            """
+        ).hello()
+        program.send()
+        self.assertEqual(program.read(), ({"job_id": 1, "checkpoint_bytes": 5}, b"stale"))
+        self.assertEqual(program.read()[0]["error"], "again")
+        program.job_id = 0
+        self.assertEqual(program.run(attempt=2, fence=2)[1], b"job 1 does not run in this process, or has ended")
         self.assertEqual(program.end(), (0, ""))
 
     def test_a_worker_that_is_gone_stops_the_running_job(self) -> None:
@@ -440,6 +495,30 @@ class Ends(ScriptTest):
         self.assertEqual(program.end(), (0, ""))
 
     @needs_posix
+    def test_children_of_a_handler_cannot_speak_for_it(self) -> None:
+        program = self.served(
+            """
+            import multiprocessing
+            @worker.job
+            def work(payload, job):
+                # As if another thread were writing a note.
+                job._notes._lock.acquire()
+                child = multiprocessing.get_context("fork").Process(target=note, args=(job,))
+                child.start()
+                job._notes._lock.release()
+                child.join()
+                return child.exitcode
+            def note(job):
+                try:
+                    job.log("from the child")
+                except RuntimeError:
+                    os._exit(7)
+            """
+        ).hello()
+        self.assertEqual(program.run()[1], b"7")
+        self.assertEqual(program.end(), (0, ""))
+
+    @needs_posix
     def test_ctrl_c_is_the_workers(self) -> None:
         program = self.served(
             """
@@ -515,8 +594,7 @@ class Starts(ScriptTest):
             "work",
             "prices",
             "--keep",
-            "--kinds",
-            "a,b",
+            "--kinds=a,b",
             "--threads",
             "3",
             "--drain",

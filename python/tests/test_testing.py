@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import pickle
 import subprocess
 import sys
 import unittest
 
-from readpast import Dead, Job, Move, Queue, Retry, Snooze, testing, worker
+from readpast import Dead, Failed, Job, Move, Queue, Retry, Snooze, testing, worker
 from support import ScriptTest, needs_posix, needs_program, readpast, variables
 
 
@@ -45,6 +47,49 @@ class Jobs(unittest.TestCase):
         self.assertEqual(result.outcome, "retry")
         self.assertIn("in bug", result.error or "")
         self.assertIsInstance(result.exception, ZeroDivisionError)
+
+    def test_what_is_no_text(self) -> None:
+        def log(payload: str, job: Job) -> None:
+            job.log(ValueError("no"))  # type: ignore[arg-type]
+
+        self.assertEqual(testing.run(log, "x").log, ["no"])
+        with self.assertRaisesRegex(TypeError, "the queue is None"):
+            Move("m", None)  # type: ignore[arg-type]
+
+    def test_an_exit_is_a_failure_as_in_a_worker(self) -> None:
+        self.assertEqual(testing.run(lambda payload: sys.exit(3), 1).outcome, "retry")
+
+    def test_exceptions_come_from_other_processes(self) -> None:
+        # A pool whose result cannot be unpickled waits for ever.
+        errors = [Retry("m", 3), Snooze("m", 5), Move("m", "large"), Dead("m"), Failed(1, "dead", "no")]
+        for error in errors:
+            copy = pickle.loads(pickle.dumps(error))
+            self.assertEqual((type(copy), str(copy), vars(copy)), (type(error), str(error), vars(error)))
+
+    def test_an_outcome_without_a_message(self) -> None:
+        class Unprintable(Dead):
+            def __str__(self) -> str:
+                raise ValueError("no")
+
+        def fail(payload: str) -> None:
+            raise Unprintable
+
+        result = testing.run(fail, "x")
+        self.assertEqual((result.outcome, result.error), ("dead", "Unprintable"))
+
+    def test_only_the_payloads_annotation_is_resolved(self) -> None:
+        def work(payload, job):  # type: ignore[no-untyped-def]
+            return len(payload)
+
+        work.__annotations__ = {"payload": "bytes", "job": "ImportedForTypeCheckersOnly"}
+        self.assertEqual(testing.run(work, b"abc").output, b"3")
+        self.assertEqual(testing.run(functools.partial(work, job=None), b"abc").output, b"3")
+
+        class Callable:
+            def __call__(self, payload: bytes) -> int:
+                return len(payload)
+
+        self.assertEqual(testing.run(Callable(), b"abc").output, b"3")
 
     def test_a_handler_is_found_by_its_kind(self) -> None:
         self.addCleanup(worker.handlers.clear)

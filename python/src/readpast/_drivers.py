@@ -14,7 +14,7 @@ from .exceptions import Error
 #: A DB-API connection.
 Connection = Any
 
-#: How long a login may take, in seconds.
+#: How long a login may take by default, in seconds.
 LOGIN_TIMEOUT_S = 15
 
 #: Synonyms of keys, in lower case without spaces.
@@ -30,7 +30,25 @@ KEYS = {
     "pwd": "password",
     "trusted_connection": "integratedsecurity",
     "applicationname": "app",
+    "connectiontimeout": "connecttimeout",
+    "timeout": "connecttimeout",
 }
+
+#: Keys of Microsoft.Data.SqlClient that concern only its own pool, threads and types. The connection strings that
+#: Azure shows have some of them. The program ignores the same (src/config/connection_string/known_keys.rs).
+IGNORED = frozenset(
+    (
+        "async", "asynchronousprocessing", "columnencryptionsetting", "connectionlifetime", "connectionreset",
+        "connectretrycount", "connectretryinterval", "enlist", "loadbalancetimeout", "maxpoolsize", "minpoolsize",
+        "multipleactiveresultsets", "persistsecurityinfo", "poolblockingperiod", "pooling", "replication",
+        "transactionbinding", "typesystemversion",
+    )
+)  # fmt: skip
+
+
+#: The values of keys that are on or off. `Encrypt=strict` is neither.
+ON = ("true", "yes", "sspi", "mandatory")
+OFF = ("false", "no", "optional", "strict", "danger_plaintext")
 
 
 class Unsuitable(Exception):
@@ -54,16 +72,25 @@ class Settings:
         self.instance: str | None = address[2]
         self.port = int(address[3]) if address[3] else None
 
+        timeout = self.values.get("connecttimeout", str(LOGIN_TIMEOUT_S))
+        if not re.fullmatch(r"\d{1,6}", timeout):
+            raise Error("the connection string's Connect Timeout must be a number of seconds")
+        self.login_timeout_s = int(timeout)
+
     def get(self, name: str, default: str = "") -> str:
         return self.values.get(name, default)
 
     def is_on(self, name: str, default: bool = False) -> bool:
-        return self.get(name, str(default)).lower() in ("true", "yes", "sspi", "mandatory")
+        value = self.get(name, str(default)).lower()
+        if value not in (*ON, *OFF):
+            # Not shown: it may be part of a password.
+            raise Error(f"the connection string's {name} must be true or false")
+        return value in ON
 
     def only(self, *known: str) -> None:
         """Raises Unsuitable if there are other keys."""
         for name in self.values:
-            if name not in known:
+            if name not in known and name not in IGNORED and name != "connecttimeout":
                 raise Unsuitable(f"it has no key for {name}")
 
 
@@ -128,7 +155,7 @@ def _odbc_keys(settings: Settings) -> str:
 
 def _by_mssql_python(module: Any, settings: Settings) -> Connection:
     try:
-        return module.connect(_odbc_keys(settings), autocommit=True, timeout=LOGIN_TIMEOUT_S)
+        return module.connect(_odbc_keys(settings), autocommit=True, timeout=settings.login_timeout_s)
     except module.Error as error:
         if "Failed to load the driver" in str(error):
             raise Unsuitable("a library of its ODBC driver is missing") from error
@@ -141,7 +168,7 @@ def _by_pyodbc(module: Any, settings: Settings) -> Connection:
     if newest is None:
         raise Unsuitable("no ODBC Driver for SQL Server is installed")
     driver = f"Driver={{ODBC Driver {newest} for SQL Server}};"
-    return module.connect(driver + _odbc_keys(settings), autocommit=True, timeout=LOGIN_TIMEOUT_S)
+    return module.connect(driver + _odbc_keys(settings), autocommit=True, timeout=settings.login_timeout_s)
 
 
 def _by_pytds(module: Any, settings: Settings) -> Connection:
@@ -168,7 +195,7 @@ def _by_pytds(module: Any, settings: Settings) -> Connection:
     name = settings.host if settings.instance is None else f"{settings.host}\\{settings.instance}"
     return module.connect(
         name, settings.get("database"), settings.get("userid"), settings.get("password"), port=settings.port,
-        login_timeout=LOGIN_TIMEOUT_S, appname=settings.get("app") or None, autocommit=True, **trust,
+        login_timeout=settings.login_timeout_s, appname=settings.get("app") or None, autocommit=True, **trust,
     )  # fmt: skip
 
 
@@ -183,7 +210,7 @@ def _by_pymssql(module: Any, settings: Settings) -> Connection:
     port = {} if settings.port is None else {"port": str(settings.port)}
     return module.connect(
         name, settings.get("userid"), settings.get("password"), settings.get("database"),
-        login_timeout=LOGIN_TIMEOUT_S, appname=settings.get("app") or None, autocommit=True,
+        login_timeout=settings.login_timeout_s, appname=settings.get("app") or None, autocommit=True,
         encryption="require" if encrypts else "request", **port,
     )  # fmt: skip
 

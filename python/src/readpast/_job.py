@@ -140,7 +140,7 @@ class Job:
 
     def log(self, text: str) -> None:
         """Adds a line to the job's log."""
-        self._notes.write(self, {"log": text})
+        self._notes.write(self, {"log": str(text)})
 
 
 def data_of(fields: Mapping[str, Any], name: str) -> bytes | None:

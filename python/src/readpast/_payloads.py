@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import json
 import typing
@@ -58,13 +59,13 @@ def as_text(value: object) -> str | None:
 def decoder(function: Callable[..., object], parameter: inspect.Parameter) -> Decoder:
     """Turns a payload into the first argument of a handler, by the parameter's annotation."""
     hint = parameter.annotation
-    if isinstance(hint, str):
-        hint = typing.get_type_hints(inspect.unwrap(function)).get(parameter.name, inspect.Parameter.empty)
+    while isinstance(hint, str):
+        hint = _resolved(hint, function)
     expected = typing.get_origin(hint) or hint
     if expected is str:
         return _text
-    if expected is bytes:
-        return bytes
+    if expected in (bytes, bytearray):
+        return typing.cast(Decoder, expected)
     if expected is memoryview:
         return _view
     if dataclasses.is_dataclass(expected) and isinstance(expected, type):
@@ -72,6 +73,16 @@ def decoder(function: Callable[..., object], parameter: inspect.Parameter) -> De
     if expected in (dict, list, int, float, bool):
         return _json_of(expected)
     return _json
+
+
+def _resolved(hint: str, function: Any) -> Any:
+    """What an annotation names that is text. Only this one: the others may name what is imported for type checkers."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    function = inspect.unwrap(function)
+    if not inspect.isroutine(function):
+        function = inspect.unwrap(type(function).__call__)
+    return eval(hint, getattr(function, "__globals__", {}))
 
 
 def _text(payload: Payload) -> str:
@@ -93,7 +104,7 @@ def _json(payload: Payload) -> Any:
         if end < len(text):
             raise json.JSONDecodeError("Extra data", text, end)
         return value
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Dead(f"the payload is not JSON: {error}") from None
 
 

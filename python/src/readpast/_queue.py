@@ -6,6 +6,7 @@ import contextlib
 import os
 import threading
 import time
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
@@ -19,6 +20,9 @@ from ._new_job import End, Enqueued, EnqueuedMany, Limits, NewJob, parts
 from .exceptions import Error, Failed, InvalidJob, QueueFull, ResultTimeout, Seconds, UnknownQueue, in_seconds
 
 T = TypeVar("T")
+
+#: For a child of this process: see `_forget_locks`.
+_queues: weakref.WeakSet[Queue] = weakref.WeakSet()
 
 #: How jobs get into SQL Server.
 Way = Union[Session, Program]
@@ -44,19 +48,21 @@ class Queue:
         name: the queue's name.
         url: the ADO.NET connection string; by default, READPAST_URL.
         connection: a connection of one of these drivers.
-        schema: the schema in which readpast is installed.
+        schema: the schema in which readpast is installed; by default, READPAST_SCHEMA, or `readpast`.
     """
 
     def __init__(
-        self, name: str, url: str | None = None, *, connection: Connection = None, schema: str = "readpast"
+        self, name: str, url: str | None = None, *, connection: Connection = None, schema: str | None = None
     ) -> None:
         if connection is not None and url is not None:
             raise TypeError("Queue takes either a url or a connection")
         self.name = name
+        schema = schema or os.environ.get("READPAST_SCHEMA") or "readpast"
         self._schema = schema
         self._url = url
         self._is_own = connection is None
         self._lock = threading.Lock()
+        _queues.add(self)
         # SQLAlchemy's pool wraps the driver's connection.
         connection = getattr(connection, "dbapi_connection", connection)
         self._session = None if connection is None else Session(connection, name, schema)
@@ -145,6 +151,8 @@ class Queue:
             Failed: the job is dead or cancelled.
             ResultTimeout: it has not finished within `timeout` seconds.
         """
+        # In a statement, it is a number.
+        job_id = int(job_id)
         limit = None if timeout is None else in_seconds(timeout, "timeout")
         state, error, output = self._end_of(job_id, limit)
         if state in ("done", "gone"):
@@ -233,3 +241,13 @@ class Queue:
             # It may be broken already.
             with contextlib.suppress(Exception):
                 session.connection.close()
+
+
+def _forget_locks() -> None:
+    """In a child of this process: a thread that it does not have may have been in a call."""
+    for queue in _queues:
+        queue._lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_locks)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import inspect
 import os
@@ -31,6 +32,9 @@ SERVES = "_READPAST_SERVES"
 #: How long a job without a handler waits for a worker that has one.
 UNKNOWN_KIND_SNOOZE_S = 60
 
+#: The longest error that is sent, in characters: twice what SQL Server keeps.
+LONGEST_ERROR = 8_000
+
 #: The exit code of a program ended by SIGTERM (128 + 15). A stopping worker does not count the attempt.
 TERMINATED = 143
 
@@ -54,9 +58,11 @@ class Handler:
             parameters = list(inspect.signature(self.function).parameters.values())
             of_calls = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
             needed = [p for p in parameters if p.kind in of_calls and p.default is p.empty]
-            if len(needed) not in (1, 2):
+            by_name = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
+            if len(needed) not in (1, 2) or by_name:
+                has = f"the keyword {by_name[0]}" if by_name else f"{len(needed)} parameters"
                 raise TypeError(
-                    f"the handler {name} has {len(needed)} parameters without a default; it must have one or two: "
+                    f"the handler {name} has {has} without a default; it must have one or two parameters: "
                     "the payload, and the job"
                 )
             self.takes_job = len(needed) == 2
@@ -105,7 +111,7 @@ def serve(handlers: Mapping[str | None, Handler], wire: Wire) -> NoReturn:
     if hasattr(os, "register_at_fork"):
         # A child of a handler neither reads jobs nor replies, and SIGTERM ends it as usual.
         os.register_at_fork(after_in_child=termination.forget)
-        os.register_at_fork(after_in_child=wire.close)
+        os.register_at_fork(after_in_child=wire.forget)
     try:
         wire.ask()
         while True:
@@ -178,14 +184,20 @@ def run_job(handlers: Mapping[str | None, Handler], request: Request, wire: Wire
         if termination.has_begun:
             traceback.print_exc()
             raise Cancelled from None
-        sys.stdout.flush()
+        _flush()
         wire.failed(job_id, failure(error))
     else:
         # After SIGTERM, the worker ignores replies, even if the handler has caught `Cancelled`.
         if termination.has_begun:
             raise Cancelled
-        sys.stdout.flush()
+        _flush()
         wire.done(job_id, output)
+
+
+def _flush() -> None:
+    # The handler may have closed or replaced it.
+    with contextlib.suppress(Exception):
+        sys.stdout.flush()
 
 
 def handler_for(handlers: Mapping[str | None, Handler], kind: str | None) -> Handler:
@@ -209,11 +221,26 @@ class UnknownKind(Outcome):
 def failure(error: BaseException) -> dict[str, object]:
     """The fields of the reply to a job whose handler raised this error."""
     if isinstance(error, Outcome):
-        text = str(error) or type(error).__name__
+        text = _message(error) or type(error).__name__
         if error.__cause__ is not None:
             text += "\n" + _traceback(error.__cause__)
-        return {"error": text, **error.fields()}
-    return {"error": _traceback(error)}
+        return {"error": _shortened(text), **error.fields()}
+    return {"error": _shortened(_traceback(error))}
+
+
+def _shortened(text: str) -> str:
+    """A line that is too long would be no reply."""
+    if len(text) <= LONGEST_ERROR:
+        return text
+    half = LONGEST_ERROR // 2
+    return f"{text[:half]}\n…\n{text[-half:]}"
+
+
+def _message(error: Outcome) -> str:
+    try:
+        return str(error)
+    except Exception:
+        return ""
 
 
 def _traceback(error: BaseException) -> str:

@@ -45,13 +45,22 @@ class Wire(Notes):
             self._poll.register(reads, select.POLLIN)
         #: Held for each line: a handler's threads may use the job, too.
         self._lock = threading.Lock()
-        #: The running job's id.
-        self._running: int | None = None
+        #: The fields of the running job. Not its id: the next attempt may run here, too, while a thread of this one
+        #: goes on.
+        self._running: dict[str, Any] | None = None
 
     def close(self) -> None:
         if not self._input.closed:
             self._input.close()
-            os.close(self._output)
+            # The number may soon be another file's.
+            output, self._output = self._output, -1
+            os.close(output)
+
+    def forget(self) -> None:
+        """In a child of this process, whose job is its parent's. Another thread may have held the lock."""
+        self._lock = threading.Lock()
+        self._running = None
+        self.close()
 
     def ask(self) -> None:
         self._write(HELLO)
@@ -74,7 +83,7 @@ class Wire(Notes):
             payload = self._bytes(length)
             length = fields.get("checkpoint_bytes")
             checkpoint = None if length is None else bytes(self._bytes(length))
-        self._running = fields["job_id"]
+        self._running = fields
         return Request(fields, payload, checkpoint)
 
     def _line(self) -> str | None:
@@ -112,14 +121,18 @@ class Wire(Notes):
     def is_stopping(self) -> bool:
         # While a job is running, the worker sends only this line, or closes the pipe because it ends.
         with self._lock:
-            while self._running is not None and not self._is_stopping and self._is_readable():
-                chunk = self._input.read(CHUNK)
-                line, newline, rest = (self._rest + (chunk or b"")).partition(b"\n")
+            while self._running is not None and not self._is_stopping:
+                # The line may have come together with the job.
+                line, newline, rest = self._rest.partition(b"\n")
                 if newline:
                     self._is_stopping = _parse(line.decode())[0].get("stop") is True
-                elif not chunk:
-                    self._is_stopping = True
-                self._rest = rest if newline else line
+                    self._rest = rest
+                elif self._is_readable():
+                    chunk = self._input.read(CHUNK)
+                    self._is_stopping = not chunk
+                    self._rest += chunk or b""
+                else:
+                    break
             return self._is_stopping
 
     def _is_readable(self) -> bool:
@@ -131,8 +144,8 @@ class Wire(Notes):
             fields = {**fields, "checkpoint_bytes": len(checkpoint)}
         line = _line_of(job.id, fields) + (checkpoint or b"")
         with self._lock:
-            if self._running != job.id:
-                raise RuntimeError(f"job {job.id} has ended")
+            if self._running is None or self._running is not job._fields:
+                raise RuntimeError(f"job {job.id} does not run in this process, or has ended")
             self._write(line)
 
     def done(self, job_id: int, output: bytes | memoryview | None) -> None:

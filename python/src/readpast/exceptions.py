@@ -16,8 +16,19 @@ def in_seconds(value: Seconds, name: str) -> float:
     return seconds
 
 
+def _restored(kind: type[BaseException], arguments: tuple[object, ...], values: dict[str, object]) -> BaseException:
+    """An exception from another process. Its `args` are not what its `__init__` takes."""
+    error = kind.__new__(kind, *arguments)
+    error.args = arguments
+    error.__dict__.update(values)
+    return error
+
+
 class Outcome(Exception):
     """What becomes of a job that is not done. Handlers raise `Retry`, `Snooze`, `Move` or `Dead`."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _restored, (type(self), self.args, self.__dict__)
 
     def fields(self) -> dict[str, object]:
         """The fields of the reply besides the error."""
@@ -51,6 +62,9 @@ class Move(Outcome):
 
     def __init__(self, message: str, queue: str) -> None:
         super().__init__(message)
+        # Without a name, the job would only be retried.
+        if not isinstance(queue, str):
+            raise TypeError(f"the queue is {queue!r}; it must be a name")
         self.queue = queue
 
     def fields(self) -> dict[str, object]:
@@ -107,3 +121,6 @@ class Failed(Error):
         self.job_id = job_id
         self.state = state
         self.error = error
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Failed, (self.job_id, self.state, self.error)

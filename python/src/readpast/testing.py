@@ -106,7 +106,7 @@ def run(
         found = handler_for(worker.handlers, handler) if isinstance(handler, str) else Handler(handler)
         output = found.run(request, _Recorder(result, stopping))
         result.output = None if output is None else bytes(output)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         reply = failure(error)
         result.exception = error
         result.error = str(reply["error"])

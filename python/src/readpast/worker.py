@@ -116,7 +116,7 @@ def _start(queue: str, url: str | None, processes: int | None, drain: bool, opti
     # Commas separate the option's kinds. If a kind contains one, the worker claims all jobs, and the programs snooze
     # those without a handler.
     if len(kinds) == len(handlers) and "," not in "".join(kinds):
-        command += ["--kinds", ",".join(kinds)]
+        command.append(f"--kinds={','.join(kinds)}")
     if processes is not None:
         command += ["--threads", str(processes)]
     if drain:

@@ -192,6 +192,11 @@ impl Said {
         self.output_bytes.or(self.checkpoint_bytes).unwrap_or_default()
     }
 
+    /// Whether the bytes are an output.
+    pub fn is_output(&self) -> bool {
+        self.output_bytes.is_some()
+    }
+
     /// What the program asks for, if this is a line for that.
     ///
     /// # Errors
@@ -282,7 +287,7 @@ impl Said {
                 return Err("it has dead, retry_in_s, snooze_s or move_to, but no error".to_owned());
             }
             let output = output.unwrap_or_default();
-            if output.len() > max_output {
+            if output.len().max(self.output_bytes.unwrap_or_default()) > max_output {
                 return Ok(Err(JobError::dead(format!("its output is larger than {max_output} bytes"))));
             }
             return Ok(Ok(if output.is_empty() { Output::default() } else { Output::bytes(output) }));

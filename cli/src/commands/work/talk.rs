@@ -104,15 +104,16 @@ impl Talk {
     pub fn ask(&mut self, request: &[u8], runner: &Runner, context: &Context) -> Result<Talked, BoxError> {
         let longest = 2 * runner.max_output + ANSWER_OVERHEAD;
         let (mut input, mut ending, mut lines) = (Input::part(request), Ending::new(runner.grace), Lines::default());
-        let (mut meter, mut is_told) = (JobMeter::start(self.process.id()), false);
+        let (mut meter, mut is_told, mut last_reads) = (JobMeter::start(self.process.id()), false, LAST_READS);
         loop {
-            let at_most = meter.until_look(ending.look(&mut self.process, context));
-            self.process.exchange(&mut input, &mut self.output, &mut self.errors, at_most)?;
-            self.errors.log(context);
-            meter.look();
+            // Not after the exchange: a reply that has just come would find the line unwritten.
             if self.asked().stop && !is_told && input.is_written() && context.is_stopping() {
                 (input, is_told) = (Input::part(STOP), true);
             }
+            let at_most = meter.until_look(ending.look(&mut self.process, context));
+            let has_come = self.process.exchange(&mut input, &mut self.output, &mut self.errors, at_most)?;
+            self.errors.log(context);
+            meter.look();
             // A reply at the last moment counts, unless it was too late already.
             if ending.why().is_none() {
                 while let Some((said, line, bytes)) = lines.next(&self.output, longest) {
@@ -149,6 +150,10 @@ impl Talk {
                 Some(why) if !ending.goes_on(&self.process) => {
                     context.report_usage(meter.used());
                     return Ok(Talked::Ended(ended_early(why, context, &self.errors).into()));
+                }
+                // The rest of its reply may still be in the pipe. (What its children write may have no end.)
+                None if self.process.has_ended() && !self.process.is_silent() && has_come && last_reads > 0 => {
+                    last_reads -= 1;
                 }
                 None if self.process.has_ended() || self.process.is_silent() => {
                     context.report_usage(meter.used());
@@ -241,7 +246,11 @@ impl Lines {
         };
         let (line, begin, length) = (&output[self.read..end], end + 1, said.bytes_after());
         if length > longest {
-            return Some((Err(format!("more than {longest} bytes are to follow it")), line, &[]));
+            // An output that is too large is dead, however large it is: it would be as large again. Its bytes are read
+            // as something that nobody has asked for.
+            let too_long = || format!("more than {longest} bytes are to follow it");
+            let said = if said.is_output() { Ok(said) } else { Err(too_long()) };
+            return Some((said, line, &[]));
         }
         let Some(bytes) = output.get(begin..begin + length) else {
             self.unfinished = Some((said, end));
