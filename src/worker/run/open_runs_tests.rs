@@ -228,24 +228,13 @@ async fn what_a_handler_has_not_taken_is_given_back_by_an_orderly_stop() {
 #[tokio::test]
 async fn a_lost_or_cancelled_job_is_not_taken() {
     let lose = |registration: &Registration| registration.cancellations().lose_lease();
-    let cancel = |registration: &Registration| registration.cancellations().ask(JobId(2), Fence(1));
+    let cancel = |registration: &Registration| registration.cancellations().ask(JobId(3), Fence(1));
     for end in [&lose as &dyn Fn(&Registration), &cancel] {
-        let waiting = Waiting::new(vec![plain("a"), plain("a")]);
+        let waiting = Waiting::new(vec![plain("a"), plain("a"), plain("a")]);
+        assert!(waiting.takes());
         end(&waiting.fixture.registration);
         assert!(!waiting.takes());
     }
-}
-
-/// A turn that has begun for a job finds none if another thread has taken the job and sets it aside.
-#[tokio::test]
-async fn a_job_that_is_set_aside_wakes_a_thread() {
-    let waiting = Waiting::new(vec![plain("a"), Job::for_test(NewJob::text("").header("a", "b"))]);
-    assert!(!waiting.takes());
-    let starter = &waiting.fixture.executor.starter;
-    assert_eq!((starter.set_aside.jobs(), starter.waiting.len()), (1, 0));
-    let Waiting { fixture, gate, .. } = waiting;
-    drop(gate);
-    assert_eq!(fixture.ends().await.len(), 2);
 }
 
 #[tokio::test]

@@ -5,11 +5,13 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use readpast::Output;
-use readpast::{BoxError, Context, Job, JobError};
+use readpast::{BoxError, Context, JobError, JobId};
 
 use super::ending::Ending;
 use super::error_tail::ErrorTail;
 use super::job_meter::JobMeter;
+use super::memory::MemoryLimits;
+use super::pipeline::{Outgoing, Pace, Pipeline, Task};
 use super::process::{Input, LAST_READS, Process};
 use super::protocol::{self, Asked, Meaning, STOP, Said};
 use super::runner::{Runner, ended_early, was_told_to_end};
@@ -29,30 +31,40 @@ pub struct Talk {
     pub jobs: u64,
     /// `None`: it has not asked for anything yet.
     asked: Option<Asked>,
+    pub pace: Pace,
     started_at: Instant,
 }
 
+/// How a conversation about jobs ended. A number is the place of the job at which it did.
 pub enum Talked {
-    Answered {
-        result: Result<Output, JobError>,
-        has_read_all: bool,
-    },
+    /// Each job that was sent has its reply.
+    Answered,
+    /// The program replied to this job before it had read all of it.
+    AnsweredEarly(JobId),
     /// The program wrote something invalid; the error says what.
-    Wrong(String),
+    Wrong(usize, String),
     /// The program ended; the job has this error.
     Gone(BoxError),
     /// The program was ended because the job had to end.
     Ended(BoxError),
 }
 
+/// What a line of a program means.
+enum Heard {
+    Asked(Asked),
+    Note,
+    /// With the place of the job.
+    Reply(usize, Result<Output, JobError>),
+}
+
 impl Talk {
     /// Starts a program, with the limit of its first job's memory.
-    pub fn start(runner: &Runner, job: &Job) -> io::Result<Talk> {
+    pub fn start(runner: &Runner, memory: Option<(&MemoryLimits, u64)>) -> io::Result<Talk> {
         // A new command each time, because it enters a control group of its own.
         let mut command = runner.program.for_many_jobs(runner.guard.run());
-        let process = Process::spawn(&mut command, &runner.guard, true, runner.memory_for(job))?;
+        let process = Process::spawn(&mut command, &runner.guard, true, memory)?;
         let (output, errors, started_at) = (Vec::new(), ErrorTail::default(), Instant::now());
-        Ok(Talk { process, output, errors, jobs: 0, asked: None, started_at })
+        Ok(Talk { process, output, errors, jobs: 0, asked: None, pace: Pace::default(), started_at })
     }
 
     /// What the program has asked for until now.
@@ -100,51 +112,84 @@ impl Talk {
         }
     }
 
-    /// Sends a job, takes its notes, and waits for the reply.
-    pub fn ask(&mut self, request: &[u8], runner: &Runner, context: &Context) -> Result<Talked, BoxError> {
+    /// Sends jobs, takes their notes, and waits for the replies, with which it ends the jobs.
+    ///
+    /// # Errors
+    ///
+    /// If the system fails. The first job has this error.
+    pub fn ask(&mut self, jobs: &mut Pipeline<impl Task>, runner: &Runner) -> Result<Talked, BoxError> {
         let longest = 2 * runner.max_output + ANSWER_OVERHEAD;
-        let (mut input, mut ending, mut lines) = (Input::part(request), Ending::new(runner.grace), Lines::default());
-        let (mut meter, mut is_told) = (JobMeter::start(self.process.id()), false);
+        let (mut input, mut ending, mut lines) = (Outgoing::default(), Ending::new(runner.grace), Lines::default());
+        let (mut meter, mut is_told, mut read_at) = (JobMeter::start(self.process.id()), false, Instant::now());
         loop {
+            let most = self.pace.most_jobs(self.asked().ahead).min(runner.recycling.jobs_left(self.jobs));
+            jobs.fill(&mut input, self.asked(), most);
+            let Some(context) = jobs.at(0) else { return Ok(Talked::Answered) };
+            if self.asked().stop && !is_told && context.is_stopping() {
+                input.add(STOP);
+                is_told = true;
+            }
+            self.write(&mut input);
+            if let Some(moment) = self.pace.moment(jobs.sent()).filter(|_| input.is_written() && ending.why().is_none()) {
+                std::thread::sleep(moment);
+            }
             let at_most = meter.until_look(ending.look(&mut self.process, context));
-            self.process.exchange(&mut input, &mut self.output, &mut self.errors, at_most)?;
+            let of_earlier_jobs = self.errors.len();
+            let mut rest = Input::part(input.rest());
+            self.process.exchange(&mut rest, &mut self.output, &mut self.errors, at_most)?;
+            let left = rest.left();
+            input.is_left(left);
             self.errors.log(context);
             meter.look();
-            if self.asked().stop && !is_told && input.is_written() && context.is_stopping() {
-                (input, is_told) = (Input::part(STOP), true);
-            }
             // A reply at the last moment counts, unless it was too late already.
             if ending.why().is_none() {
-                while let Some((said, line, bytes)) = lines.next(&self.output, longest) {
-                    let asked = self.asked;
-                    let meaning = said.and_then(|said| match said.asked()? {
-                        Some(_) if asked.is_some() || self.jobs > 0 => {
-                            Err("only its first line can have protocol".to_owned())
+                let (mut replies, mut early) = (0, None);
+                while jobs.sent() > 0
+                    && let Some((said, line, bytes)) = lines.next(&self.output, longest)
+                {
+                    let may_ask = self.asked.is_none() && self.jobs == 0;
+                    match heard(said, bytes, may_ask, jobs, runner.max_output) {
+                        Ok(Heard::Asked(asked)) => self.asked = Some(asked),
+                        Ok(Heard::Note) => {}
+                        Ok(Heard::Reply(place, result)) => {
+                            let Some((task, has_read_all)) = jobs.take(place, &input) else { continue };
+                            task.context().report_usage(meter.used());
+                            meter = JobMeter::start(self.process.id());
+                            if !has_read_all || !self.process.takes_input() {
+                                early = Some(task.context().job().id());
+                            }
+                            // A child of the program may have been killed.
+                            let out_of_memory = result.is_err().then(|| self.process.out_of_memory()).flatten();
+                            self.jobs += 1;
+                            replies += 1;
+                            task.end(match (result, out_of_memory) {
+                                (Err(error), Some(what)) => {
+                                    Err(JobError::out_of_memory(format!("{what}: {error}")).into())
+                                }
+                                (result, _) => result.map_err(BoxError::from),
+                            });
                         }
-                        Some(asked) => {
-                            self.asked = Some(asked);
-                            Ok(Meaning::Note)
-                        }
-                        None => said.about(bytes, context, runner.max_output),
-                    });
-                    match meaning {
-                        Ok(Meaning::Note) => {}
-                        Ok(Meaning::Reply(result)) => {
-                            context.report_usage(meter.used());
-                            lines.remove_read(&mut self.output);
-                            let has_read_all = input.is_written() && self.process.takes_input();
-                            return Ok(Talked::Answered { result, has_read_all });
-                        }
-                        Err(wrong) => {
-                            context.report_usage(meter.used());
-                            return Ok(Talked::Wrong(protocol::invalid(&wrong, line)));
+                        Err((place, wrong)) => {
+                            jobs.at(place).into_iter().for_each(|context| context.report_usage(meter.used()));
+                            return Ok(Talked::Wrong(place, protocol::invalid(&wrong, line)));
                         }
                     }
                 }
                 lines.remove_read(&mut self.output);
+                if replies > 0 {
+                    self.pace.replied(replies, read_at.elapsed());
+                    read_at = Instant::now();
+                    self.errors.drop_first(of_earlier_jobs);
+                    match early {
+                        Some(job_id) => return Ok(Talked::AnsweredEarly(job_id)),
+                        None if jobs.sent() == 0 => return Ok(Talked::Answered),
+                        None => {}
+                    }
+                }
             } else {
                 self.output.clear();
             }
+            let Some(context) = jobs.at(0) else { return Ok(Talked::Answered) };
             match ending.why() {
                 Some(why) if !ending.goes_on(&self.process) => {
                     context.report_usage(meter.used());
@@ -157,6 +202,14 @@ impl Talk {
                 _ => {}
             }
         }
+    }
+
+    /// Writes what the program takes now.
+    fn write(&mut self, input: &mut Outgoing) {
+        let mut rest = Input::part(input.rest());
+        self.process.write(&mut rest);
+        let left = rest.left();
+        input.is_left(left);
     }
 
     /// The exit status of a program that has exited or closed its standard output. `None`: it is still running a second
@@ -203,6 +256,35 @@ impl Talk {
     /// Reads once what the program wrote between two jobs. Returns whether there was anything.
     pub fn read(&mut self, at_most: Duration) -> io::Result<bool> {
         self.process.exchange(&mut Input::part(&[]), &mut self.output, &mut self.errors, at_most)
+    }
+}
+
+/// What a line means, with the bytes after it. If it is wrong, returns the place of the job that it is about, and why.
+fn heard(
+    said: Result<Said, String>,
+    bytes: &[u8],
+    may_ask: bool,
+    jobs: &Pipeline<impl Task>,
+    max_output: usize,
+) -> Result<Heard, (usize, String)> {
+    let of_first = |wrong| (0, wrong);
+    let said = said.map_err(of_first)?;
+    match said.asked().map_err(of_first)? {
+        Some(_) if !may_ask => return Err(of_first("only its first line can have protocol".to_owned())),
+        Some(asked) => return Ok(Heard::Asked(asked)),
+        None => {}
+    }
+    let place = match said.job_id() {
+        Some(job_id) if jobs.sent() > 1 => jobs.place_of(job_id).ok_or_else(|| {
+            of_first(format!("it is for job {job_id}, but the program has {} other jobs", jobs.sent()))
+        })?,
+        _ => 0,
+    };
+    let Some(context) = jobs.at(place) else { return Ok(Heard::Note) };
+    match said.about(bytes, context, max_output) {
+        Ok(Meaning::Note) => Ok(Heard::Note),
+        Ok(Meaning::Reply(result)) => Ok(Heard::Reply(place, result)),
+        Err(wrong) => Err((place, wrong)),
     }
 }
 
