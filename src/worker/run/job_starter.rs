@@ -279,6 +279,7 @@ impl JobStarter {
     }
 
     /// Begins the run of a job. If the job has a time limit, the run is watched until the value is dropped.
+    #[inline(always)] // so that a plain job's parts are moved less often
     pub(super) fn begin(
         &self,
         place: usize,
@@ -306,6 +307,7 @@ impl JobStarter {
     }
 
     /// Ends a run that took this long. `cpu`: its CPU time, if it is known.
+    #[inline(always)]
     pub(super) fn end(&self, begun: Begun, result: RunResult, run: Duration, cpu: Option<Duration>) {
         let Begun { place, context, mut held, claimed_at, mut behind, .. } = begun;
         let RunResult { outcome, panicked, .. } = result;

@@ -67,7 +67,8 @@ impl Fixture {
         let jobs = (1..).zip(jobs).map(|(id, job)| Job { id: JobId(id), ..job }).collect();
         let claimed = HeldJob::claimed(&self.registration, &self.state.in_flight, jobs);
         let claimed_at = Instant::now();
-        self.executor.submit(claimed.into_iter().map(|(job, held)| Claimed::new(job, held, claimed_at, None)).collect());
+        self.executor
+            .submit(claimed.into_iter().map(|(job, held)| Claimed::new(job, held, claimed_at, None)).collect());
     }
 
     /// Waits until no job runs, and returns how the jobs ended.

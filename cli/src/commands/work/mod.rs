@@ -72,8 +72,8 @@ use clap::{Args, ValueEnum};
 use readpast::config::KeepLog;
 use readpast::crates::rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
 use readpast::{
-    BoxError, Config, Context, Error, Handlers, Job, JobRun, KindOptions, Needs, OutOfMemory, Outcome, Queue, StopHandle,
-    Worker,
+    BoxError, Config, Context, Error, Handlers, Job, JobRun, KindOptions, Needs, OutOfMemory, Outcome, Queue,
+    StopHandle, Worker,
 };
 use tempfile::TempDir;
 

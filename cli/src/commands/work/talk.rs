@@ -130,7 +130,8 @@ impl Talk {
                 is_told = true;
             }
             self.write(&mut input);
-            if let Some(moment) = self.pace.moment(jobs.sent()).filter(|_| input.is_written() && ending.why().is_none()) {
+            if let Some(moment) = self.pace.moment(jobs.sent()).filter(|_| input.is_written() && ending.why().is_none())
+            {
                 std::thread::sleep(moment);
             }
             let at_most = meter.until_look(ending.look(&mut self.process, context));
@@ -143,7 +144,7 @@ impl Talk {
             meter.look();
             // A reply at the last moment counts, unless it was too late already.
             if ending.why().is_none() {
-                let (mut replies, mut early) = (0, None);
+                let (mut replies, mut early, mut is_next) = (0, None, false);
                 while jobs.sent() > 0
                     && let Some((said, line, bytes)) = lines.next(&self.output, longest)
                 {
@@ -162,6 +163,7 @@ impl Talk {
                             let out_of_memory = result.is_err().then(|| self.process.out_of_memory()).flatten();
                             self.jobs += 1;
                             replies += 1;
+                            is_next |= place == 0;
                             task.end(match (result, out_of_memory) {
                                 (Err(error), Some(what)) => {
                                     Err(JobError::out_of_memory(format!("{what}: {error}")).into())
@@ -179,7 +181,9 @@ impl Talk {
                 if replies > 0 {
                     self.pace.replied(replies, read_at.elapsed());
                     read_at = Instant::now();
-                    self.errors.drop_first(of_earlier_jobs);
+                    if is_next {
+                        self.errors.drop_first(of_earlier_jobs);
+                    }
                     match early {
                         Some(job_id) => return Ok(Talked::AnsweredEarly(job_id)),
                         None if jobs.sent() == 0 => return Ok(Talked::Answered),
