@@ -259,8 +259,8 @@ impl JobStarter {
             Function::OneJob(function) => function,
             Function::ManyJobs(function) => return self.run_many(function, place, claimed, grant),
         };
-        let permit = claimed.permit.take();
-        let (begun, watched) = self.begin(place, claimed, grant.as_deref_mut());
+        let (permit, mut watched) = (claimed.permit.take(), None);
+        let begun = self.begin(place, claimed, grant.as_deref_mut(), &mut watched);
         let context = &begun.context;
         let stated = || self.stated(place, context);
         let result = handler.run(function, context, &stated, &self.span);
@@ -278,14 +278,15 @@ impl JobStarter {
         self.code.handlers.stated(place, context.job().kind())
     }
 
-    /// Begins the run of a job. If the job has a time limit, the run is watched until the value is dropped.
+    /// Begins the run of a job. If the job has a time limit, the run is watched until `watched` is dropped.
     #[inline(always)] // so that a plain job's parts are moved less often
-    pub(super) fn begin(
-        &self,
+    pub(super) fn begin<'a>(
+        &'a self,
         place: usize,
         claimed: Claimed,
         grant: Option<&mut (dyn Grant + 'static)>,
-    ) -> (Begun, Option<Watched<'_>>) {
+        watched: &mut Option<Watched<'a>>,
+    ) -> Begun {
         let Claimed { job, mut held, claimed_at, behind, .. } = claimed;
         let WorkerState { tally, metrics, .. } = &*self.state;
         let started_at = Instant::now();
@@ -297,23 +298,22 @@ impl JobStarter {
             grant.starts();
         }
 
-        let watched = self.overdue.watch(&job, place, self.code.handlers.get(place), started_at);
+        *watched = self.overdue.watch(&job, place, self.code.handlers.get(place), started_at);
         let deadline = watched.as_ref().map(|watched| watched.deadline);
         let cancellations = held.registration().cancellations().clone();
         let run = Some((held.registration().worker_id, started_at));
         let context = Context::new(job, cancellations, deadline, run, self.surroundings.clone());
         self.code.hooks.start(context.job());
-        (Begun { place, context, held, claimed_at, started_at, behind }, watched)
+        Begun { place, context, held, claimed_at, started_at, behind }
     }
 
     /// Ends a run that took this long. `cpu`: its CPU time, if it is known.
     #[inline(always)]
-    pub(super) fn end(&self, begun: Begun, result: RunResult, run: Duration, cpu: Option<Duration>) {
-        let Begun { place, context, mut held, claimed_at, mut behind, .. } = begun;
-        let RunResult { outcome, panicked, .. } = result;
-        let (WorkerState { tally, .. }, kind_metrics) = (&*self.state, &self.kind_metrics[place]);
-        let by_handler = context.was_finishing();
-        let (mut job, reported, log) = context.into_job();
+    pub(super) fn end(&self, mut begun: Begun, result: RunResult, run: Duration, cpu: Option<Duration>) {
+        let (claimed_at, mut behind, tally) = (begun.claimed_at, begun.behind.take(), &self.state.tally);
+        let (RunResult { outcome, panicked, .. }, kind_metrics) = (result, &self.kind_metrics[begun.place]);
+        let by_handler = begun.context.was_finishing();
+        let (mut job, reported, log) = begun.context.into_job();
         self.code.hooks.end(&job, &outcome, run);
 
         if panicked {
@@ -332,13 +332,13 @@ impl JobStarter {
         let kind = job.kind.take();
         let (job_id, fence, attempt) = (job.id(), job.fence(), job.attempt());
         let finish = Finish { job_id, fence, attempt, kind, outcome, run, usage };
-        let log = log.filter(|_| self.keeps_log(&finish.outcome, held.registration().settings.completion));
+        let log = log.filter(|_| self.keeps_log(&finish.outcome, begun.held.registration().settings.completion));
         if let Some(log) = &log {
             self.state.notes.note((job_id, fence), Note::log(log, true));
         }
         let enqueued_at = claimed_at.checked_sub(job.age()).unwrap_or(claimed_at);
         if !matches!(finish.outcome, Outcome::Done { .. } | Outcome::ByHandler | Outcome::Snooze { .. }) {
-            held.registration().failed(finish.job_id, finish.fence);
+            begun.held.registration().failed(finish.job_id, finish.fence);
         }
         let output_bytes = finish.outcome.bytes();
         tally.ran(run);
@@ -357,7 +357,7 @@ impl JobStarter {
             next.is_next(); // first, so that this thread does not count as idle
             (job, next)
         });
-        held.ended(output_bytes, finish.outcome.error_bytes());
+        begun.held.ended(output_bytes, finish.outcome.error_bytes());
         // A job that has waited is mostly waited for itself.
         let frees_turn = (has_turn || has_waited) && next.is_none();
         let run = behind.as_ref().map(|behind| behind.run.clone());
@@ -369,7 +369,7 @@ impl JobStarter {
             frees_turn,
             keeps_log: log.is_some(),
             run,
-            held,
+            held: begun.held,
         }));
         match next {
             // Behind the other jobs that wait for a thread.

@@ -68,7 +68,8 @@ impl<'a> Call<'a> {
     /// Begins a run of the next job, if it may be taken.
     fn next(&'a self) -> Option<JobRun<'a>> {
         let (claimed, started) = self.starter.take_plain(self.place)?;
-        let (begun, watched) = self.starter.begin(self.place, claimed, None);
+        let mut watched = None;
+        let begun = self.starter.begin(self.place, claimed, None, &mut watched);
         let span = span_of(&begun.context, &self.starter.span);
         let (permit, grant) = (None, None);
         Some(JobRun::new(RunOfCall { call: self, begun, span, watched, permit, grant, started: Some(started) }))
@@ -113,7 +114,8 @@ impl JobStarter {
     ) -> Instant {
         let call = Call { starter: self, place, ended_at: Cell::new(None), left: RefCell::default() };
         let permit = claimed.permit.take();
-        let (begun, watched) = self.begin(place, claimed, grant.as_deref_mut());
+        let mut watched = None;
+        let begun = self.begin(place, claimed, grant.as_deref_mut(), &mut watched);
         let (span, begun_at) = (span_of(&begun.context, &self.span), begun.started_at);
         let entered = span.enter();
         let (span, started) = (span.clone(), None);
