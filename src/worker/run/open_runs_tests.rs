@@ -7,7 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::*;
-use crate::config::WorkerConfig;
+use crate::config::{MemorySize, WorkerConfig};
 use crate::error::Error;
 use crate::handler::{Handlers, KindOptions};
 use crate::id::{Fence, JobId};
@@ -16,7 +16,7 @@ use crate::worker::finish;
 use crate::worker::lease::{HeldJob, LeaseValidity, Registration};
 use crate::worker::run::worker_turns::Jobs;
 use crate::worker::run::{DroppedElsewhere, Executor, FairPool, HandlersAndHooks, Hooks};
-use crate::worker::state::WorkerState;
+use crate::worker::state::{Machine, MachineMemory, WorkerState};
 
 const LEASE: Duration = Duration::from_secs(60);
 
@@ -36,10 +36,14 @@ struct Fixture {
 }
 
 impl Fixture {
-    fn new(config: WorkerConfig, mut handlers: Handlers) -> Fixture {
+    fn new(config: WorkerConfig, handlers: Handlers) -> Fixture {
+        Fixture::with_state(WorkerState::for_test(config), handlers)
+    }
+
+    fn with_state(state: WorkerState, mut handlers: Handlers) -> Fixture {
         let clock = Arc::new(LeaseValidity::default());
         clock.renewed(clock.now(), LEASE);
-        let state = Arc::new(WorkerState::for_test(config));
+        let state = Arc::new(state);
         let pool = FairPool::own(1, None).unwrap();
         let pumping = pool.clone();
         let (finisher, batches, large) = finish::channel(&state, move || pumping.pump());
@@ -107,8 +111,7 @@ async fn calls(config: WorkerConfig, change: impl Fn(Handlers) -> Handlers, jobs
     let fixture = Fixture::new(config, change(handlers));
     fixture.submit(jobs);
     fixture.ends().await;
-    let calls = calls.lock().clone();
-    calls
+    std::mem::take(&mut calls.lock())
 }
 
 #[tokio::test]
@@ -177,11 +180,15 @@ struct Waiting {
 
 impl Waiting {
     fn new(jobs: Vec<Job>) -> Waiting {
+        Waiting::with_state(WorkerState::for_test(WorkerConfig::default()), jobs)
+    }
+
+    fn with_state(state: WorkerState, jobs: Vec<Job>) -> Waiting {
         let (gate, opened) = std::sync::mpsc::channel::<()>();
         let (asked, has_asked) = std::sync::mpsc::channel();
         let opened = Mutex::new(opened);
-        let fixture = Fixture::new(
-            WorkerConfig::default(),
+        let fixture = Fixture::with_state(
+            state,
             with_first(move |first| {
                 // Until the sender is dropped.
                 while opened.lock().recv().is_ok() {
@@ -208,6 +215,21 @@ async fn nothing_is_taken_while_the_lease_is_in_doubt() {
     assert!(!waiting.takes());
     waiting.fixture.clock.renewed(waiting.fixture.clock.now(), LEASE);
     assert!(waiting.takes());
+}
+
+#[tokio::test]
+async fn nothing_is_taken_while_the_machine_is_short_of_memory() {
+    let machine = Machine::new("taken-when-short");
+    machine.has_memory(8 << 20, 3 << 20);
+    let mut config = WorkerConfig::default();
+    config.resources.min_free_memory = MemorySize::Bytes(2 << 30);
+    let mut state = WorkerState::for_test(config);
+    state.memory = Arc::new(MachineMemory::at(&machine.0));
+    let waiting = Waiting::with_state(state, vec![plain("a"), plain("a"), plain("a")]);
+    assert!(waiting.takes());
+    machine.has_memory(8 << 20, 1 << 20);
+    waiting.fixture.executor.starter.resources.measure();
+    assert!(!waiting.takes());
 }
 
 #[tokio::test]

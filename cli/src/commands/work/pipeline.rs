@@ -297,6 +297,18 @@ mod tests {
     }
 
     #[test]
+    fn a_job_with_a_time_limit_is_sent_alone() {
+        let ends = Ends::default();
+        let mut first = Numbered::new(1, 1, &ends);
+        first.context = Context::for_test(Job::for_test(NewJob::text("").time_limit(AHEAD)));
+        let mut jobs = Pipeline::new(first);
+        for _ in 0..2 {
+            jobs.fill(&mut Outgoing::default(), Asked::default(), 10);
+            assert_eq!(jobs.sent(), 1);
+        }
+    }
+
+    #[test]
     fn what_a_program_had_besides_the_job_that_ended_it_is_sent_again_in_order() {
         let ends = Ends::default();
         let mut jobs = Pipeline::new(Numbered::new(10, 1, &ends));
