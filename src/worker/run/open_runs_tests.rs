@@ -237,6 +237,7 @@ async fn what_a_handler_has_not_taken_is_given_back_by_an_orderly_stop() {
     let with_header = Job::for_test(NewJob::text("").header("a", "b"));
     let waiting = Waiting::new(vec![plain("a"), with_header, plain("a")]);
     assert!(!waiting.takes());
+    assert!(!waiting.takes(), "the last job does not pass the one that is set aside");
     let Fixture { executor, state, .. } = &waiting.fixture;
     assert_eq!((Jobs::waiting(&*executor.starter), state.in_flight.unstarted()), (2, 2), "one is set aside");
     executor.close();
