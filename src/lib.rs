@@ -173,7 +173,7 @@ mod worker;
 
 pub use crate::config::{Config, OutOfMemory};
 pub use crate::error::{BoxError, Error, InvalidPayload};
-pub use crate::handler::{Context, Handlers, IntoOutput, JobError, Json, KindOptions, Output, TypedJob};
+pub use crate::handler::{Context, Handlers, IntoOutput, JobError, JobRun, Json, KindOptions, Output, TypedJob};
 pub use crate::id::{BatchId, Enqueued, Fence, JobId};
 pub use crate::job::{
     BatchEnd, BatchRow, FollowUp, Job, JobEnd, Needs, NewBatch, NewJob, OnDead, Outcome, Parent, SealedBatch, Usage,

@@ -66,6 +66,7 @@ mod install;
 mod isolation_levels;
 mod job_logs;
 mod job_pages;
+mod job_runs;
 mod key_locks;
 mod killed_workers;
 mod kind_history;

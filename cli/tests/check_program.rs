@@ -82,7 +82,7 @@ fn output_before_the_first_job_is_wrong() {
         "wrong  silence before the first job: it wrote to standard output before its first job: model loaded\n       ";
     assert!(run.code == 1 && run.stdout.starts_with(&format!("{what}{ONLY_REPLIES}")), "{run:?}");
     let no_reply = "wrong  a text: no reply within 1s\n       Reply to each job with one line on standard output";
-    assert!(run.stdout.contains(no_reply) && run.stdout.contains("; 10 more not checked"), "{run:?}");
+    assert!(run.stdout.contains(no_reply) && run.stdout.contains("; 11 more not checked"), "{run:?}");
 }
 
 #[test]
@@ -132,6 +132,40 @@ fn a_program_that_closes_its_output_is_wrong() {
 fn a_program_that_refuses_unknown_fields_is_wrong() {
     let what = "exit code 1 without a reply: what is added_later?";
     told("strict", "a field that may be added later", what, STAYS);
+}
+
+/// Asks for jobs ahead, and answers all that have come in reverse order, in the way that its argument names.
+const AHEAD: &str = "
+import json, os, select, sys
+way = sys.argv[1]
+os.write(1, json.dumps({'protocol': 1, 'ahead': 0 if way == 'none' else 20}).encode() + b'\\n')
+pending = b''
+while True:
+    while b'\\n' not in pending or select.select([0], [], [], 0.02)[0]:
+        data = os.read(0, 1 << 20)
+        if not data: sys.exit(0)
+        pending += data
+    *lines, pending = pending.split(b'\\n')
+    replies = [b'{\"job_id\":%d}\\n' % json.loads(line)['job_id'] for line in reversed(lines)]
+    if way == 'twice' and len(lines) > 1: replies[1] = replies[0]
+    os.write(1, b''.join(replies))
+";
+
+#[test]
+fn jobs_ahead_are_replied_to_once_in_any_order() {
+    if !has("python3") {
+        return;
+    }
+    let program = AHEAD.replace('{', "{{");
+    let check = |way| check(&["--within", "30s", "--", "python3", "-c", &program, way]);
+    let text = check("right").ok();
+    assert!(text.contains("ok     several jobs at once, if it asks for them\n"), "{text}");
+    let run = check("twice");
+    let line = run.stdout.lines().find(|line| line.starts_with("wrong")).expect("it is wrong");
+    assert!(line.starts_with("wrong  several jobs at once, if it asks for them: invalid line"), "{run:?}");
+    assert!(line.contains("but the program has 20 other jobs"), "{run:?}");
+    let run = check("none");
+    assert!(run.stdout.contains("its ahead is 0; it must be a number of jobs from 1 to 1000"), "{run:?}");
 }
 
 #[test]

@@ -37,6 +37,8 @@ mod support;
 mod waiting;
 mod web;
 #[cfg(unix)]
+mod work_ahead;
+#[cfg(unix)]
 mod work_ends;
 #[cfg(unix)]
 mod work_jobs;

@@ -319,7 +319,7 @@ async fn an_answer_during_a_stop_does_not_kill_its_program() {
     wait_for("the jobs run", || std::path::Path::new(&work.path("started")).exists());
     worker.signal(Signal::TERM);
     let run = worker.end();
-    assert!(!run.stderr.contains("replied before reading its job"), "{run:?}");
+    assert!(!run.stderr.contains("replied before it had read its job"), "{run:?}");
     run.ok();
 }
 
@@ -373,8 +373,43 @@ while head := os.read(0, 100):
     let limits = ["--time-limit", "10s", "--keep", "--threads", "1", "--", "python3", "-c", &program];
     let run = work.drain(&limits);
     assert!(run.stdout.starts_with("2 done"), "{run:?}");
-    assert!(run.stderr.contains("a program replied before reading its job; restarting it"), "{run:?}");
+    assert!(run.stderr.contains("it replied before it had read its job"), "{run:?}");
     assert_ne!(work.output(long).await, work.output(next).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_closes_its_input_costs_no_job() {
+    if !has("python3") {
+        return;
+    }
+    let work = WorkFixture::new("closed_input").await;
+    let handle = "
+    os.close(0)
+    sys.stdout.write(ok(job, str(os.getpid())) + '\\n')
+    sys.stdout.flush()
+    time.sleep(1000)";
+    let jobs = ["", ""].map(|text| NewJob::text(text).max_attempts(1));
+    let jobs = [work.enqueue(jobs[0].clone()).await, work.enqueue(jobs[1].clone()).await];
+    let run = drain(&work, &python(handle));
+    assert!(run.stdout.starts_with("2 done, 0 retried"), "{run:?}");
+    assert!(run.stderr.contains("a program has closed its standard input; restarting it"), "{run:?}");
+    assert_ne!(work.output(jobs[0]).await, work.output(jobs[1]).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_of_a_later_protocol_costs_no_attempt() {
+    if !has("python3") {
+        return;
+    }
+    let work = WorkFixture::new("later_protocol").await;
+    let job = work.enqueue(NewJob::text("").max_attempts(1)).await;
+    let program =
+        "import sys; print('{\"protocol\":2,\"more\":true}', flush=True); sys.stdin.read()".replace('{', "{{");
+    let program = ["--keep", "--threads", "1", "--drain", "--not-scheduled", "--", "python3", "-c", &program];
+    work.start(&program).end().ok();
+    let row = work.row(job).await;
+    assert_eq!((row.state, row.attempt), (JobState::Scheduled, 0), "{row:?}");
+    assert!(row.error.unwrap().contains("the program speaks protocol 2; this worker speaks protocol 1"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -11,6 +11,7 @@ use crate::job::{ALLOWED_KIND, Job, Needs, Outcome, is_kind};
 
 use super::context::Context;
 use super::for_other_workers::ForOtherWorkers;
+use super::job_run::{JobRun, run_many_for_test};
 use super::kind_options::KindOptions;
 use super::output::{IntoOutput, Output};
 use super::shared_by_runs::State;
@@ -18,7 +19,16 @@ use super::shared_limit::SharedLimit;
 use super::typed_job::TypedJob;
 
 /// A handler as a worker stores it.
-type Function = dyn Fn(&Context) -> Result<Output, BoxError> + Send + Sync;
+pub(crate) enum Function {
+    /// Runs one job, and returns its output.
+    OneJob(Box<OneJob>),
+    /// Ends the runs of its jobs itself.
+    ManyJobs(Box<ManyJobs>),
+}
+
+pub(crate) type OneJob = dyn Fn(&Context) -> Result<Output, BoxError> + Send + Sync;
+
+pub(crate) type ManyJobs = dyn Fn(JobRun<'_>) + Send + Sync;
 
 /// The handlers of a worker: one for each kind of job, one for all jobs, or both.
 ///
@@ -72,7 +82,7 @@ pub(crate) struct Stated<'a> {
 pub(crate) struct Handler {
     /// The handler's kind, or `None` if it is for all other kinds.
     kind: Option<Arc<str>>,
-    pub(super) function: Box<Function>,
+    function: Function,
     pub(crate) options: KindOptions,
 }
 
@@ -108,14 +118,7 @@ impl Handlers {
         F: Fn(&Job, &Context) -> Result<R, BoxError> + Send + Sync + 'static,
         R: IntoOutput,
     {
-        let kind = kind.into();
-        if !is_kind(&kind) {
-            self.refuse("a handler's kind".to_owned(), format!("'{kind}'"), ALLOWED_KIND.to_owned());
-        }
-        if self.by_kind.insert(kind.clone(), self.handlers.len()).is_some() {
-            self.refuse(format!("the number of handlers of kind '{kind}'"), "2".to_owned(), "1".to_owned());
-        }
-        self.add(Some(kind), handler);
+        self.add(Some(kind.into()), one_job(handler));
         self
     }
 
@@ -125,10 +128,7 @@ impl Handlers {
         F: Fn(&Job, &Context) -> Result<R, BoxError> + Send + Sync + 'static,
         R: IntoOutput,
     {
-        if self.otherwise.replace(self.handlers.len()).is_some() {
-            self.refuse("the number of handlers for all other kinds".to_owned(), "2".to_owned(), "1".to_owned());
-        }
-        self.add(None, handler);
+        self.add(None, one_job(handler));
         self
     }
 
@@ -205,12 +205,19 @@ impl Handlers {
         self
     }
 
-    fn add<F, R>(&mut self, kind: Option<String>, handler: F)
-    where
-        F: Fn(&Job, &Context) -> Result<R, BoxError> + Send + Sync + 'static,
-        R: IntoOutput,
-    {
-        let function = Box::new(move |context: &Context| handler(context.job(), context)?.into_output());
+    pub(super) fn add(&mut self, kind: Option<String>, function: Function) {
+        let place = self.handlers.len();
+        let has_two = match &kind {
+            Some(kind) => self.by_kind.insert(kind.clone(), place).is_some(),
+            None => self.otherwise.replace(place).is_some(),
+        };
+        if let Some(kind) = kind.as_deref().filter(|kind| !is_kind(kind)) {
+            self.refuse("a handler's kind".to_owned(), format!("'{kind}'"), ALLOWED_KIND.to_owned());
+        }
+        if has_two {
+            let of = kind.as_ref().map_or("for all other kinds".to_owned(), |kind| format!("of kind '{kind}'"));
+            self.refuse(format!("the number of handlers {of}"), "2".to_owned(), "1".to_owned());
+        }
         self.handlers.push(Handler { kind: kind.map(Arc::from), function, options: KindOptions::default() });
     }
 
@@ -360,11 +367,29 @@ impl Handlers {
         {
             context = context.time_limit(limit);
         }
-        handler.run(&context, &|| self.stated(place, context.job().kind()), &tracing::Span::none()).outcome
+        let stated = |context: &Context| self.stated(place, context.job().kind());
+        match &handler.function {
+            Function::OneJob(function) => {
+                handler.run(function, &context, &|| stated(&context), &tracing::Span::none()).outcome
+            }
+            Function::ManyJobs(function) => run_many_for_test(handler, function, context, &stated),
+        }
     }
 }
 
+fn one_job<F, R>(handler: F) -> Function
+where
+    F: Fn(&Job, &Context) -> Result<R, BoxError> + Send + Sync + 'static,
+    R: IntoOutput,
+{
+    Function::OneJob(Box::new(move |context: &Context| handler(context.job(), context)?.into_output()))
+}
+
 impl Handler {
+    pub(crate) fn function(&self) -> &Function {
+        &self.function
+    }
+
     /// The kind of the handler, or `None` for all other kinds.
     pub(crate) fn kind(&self) -> Option<&Arc<str>> {
         self.kind.as_ref()

@@ -10,7 +10,7 @@ use crate::job::Outcome;
 use crate::text::cut;
 
 use super::context::Context;
-use super::handlers::{Handler, Stated};
+use super::handlers::{Handler, OneJob, Stated};
 use super::job_error::{JobError, Verdict, message, verdict};
 use super::output::Output;
 use super::retry_delay::retry_delay;
@@ -27,19 +27,15 @@ impl Handler {
     /// one in which the job was enqueued.
     pub(crate) fn run<'s>(
         &self,
+        function: &OneJob,
         context: &Context,
         stated: &dyn Fn() -> Stated<'s>,
         worker: &tracing::Span,
     ) -> RunResult {
-        let (job_id, attempt, kind) = (context.job().id(), context.attempt(), context.job().kind());
-        // The span is entered instead of named as the parent. This thread may have a subscriber that does not know the
-        // span, which would panic.
-        let span = worker.in_scope(|| tracing::info_span!("job", %job_id, attempt, kind));
-        #[cfg(feature = "opentelemetry")]
-        crate::job::continue_trace(&span, context.job());
+        let span = span_of(context, worker);
         // Entered outside of the part that catches panics, because a panic of the subscriber is not the job's failure.
         let entered = span.enter();
-        let result = catch_unwind(AssertUnwindSafe(|| (self.function)(context)));
+        let result = catch_unwind(AssertUnwindSafe(|| function(context)));
         drop(entered);
         let ended_at = Instant::now();
         let (result, panicked) = match result {
@@ -48,6 +44,18 @@ impl Handler {
         };
         let (outcome, error_panicked) = self.outcome(context, stated, result);
         RunResult { outcome, panicked: panicked || error_panicked, ended_at }
+    }
+
+    /// Ends a run with what its handler has made of it.
+    pub(crate) fn ended<'s>(
+        &self,
+        context: &Context,
+        stated: &dyn Fn() -> Stated<'s>,
+        result: Result<Output, BoxError>,
+    ) -> RunResult {
+        let ended_at = Instant::now();
+        let (outcome, panicked) = self.outcome(context, stated, result);
+        RunResult { outcome, panicked, ended_at }
     }
 
     /// Returns the outcome, and whether the code of the handler's error panicked.
@@ -77,6 +85,17 @@ impl Handler {
         let _ = catch_unwind(AssertUnwindSafe(|| drop(error)));
         (outcome, panicked)
     }
+}
+
+/// The span of a run, which is a child of `worker`.
+pub(crate) fn span_of(context: &Context, worker: &tracing::Span) -> tracing::Span {
+    let (job_id, attempt, kind) = (context.job().id(), context.attempt(), context.job().kind());
+    // The worker's span is entered instead of named as the parent. This thread may have a subscriber that does not know
+    // the span, which would panic.
+    let span = worker.in_scope(|| tracing::info_span!("job", %job_id, attempt, kind));
+    #[cfg(feature = "opentelemetry")]
+    crate::job::continue_trace(&span, context.job());
+    span
 }
 
 impl Handler {
@@ -115,7 +134,7 @@ pub(crate) fn failure(error: &(dyn std::error::Error + 'static), policy: &RetryC
     }
 }
 
-fn panic_error(what: &str, panic: Box<dyn Any + Send>) -> BoxError {
+pub(super) fn panic_error(what: &str, panic: Box<dyn Any + Send>) -> BoxError {
     let error = JobError::retry(format!("{what}: {}", panic_message(&*panic)));
     // A panic's payload is the handler's, and its drop may panic as well.
     let _ = catch_unwind(AssertUnwindSafe(|| drop(panic)));
@@ -138,7 +157,7 @@ mod tests {
     use std::fmt;
 
     use super::*;
-    use crate::handler::handlers::Handlers;
+    use crate::handler::handlers::{Function, Handlers};
     use crate::job::{Job, NewJob};
 
     /// Panics when told to.
@@ -168,10 +187,10 @@ mod tests {
             let outcome = handlers.run_for_test(context());
             let expected = format!("the handler's error could not be shown: it panicked: {why}");
             assert!(matches!(&outcome, Outcome::Retry { error, .. } if *error == expected), "{outcome:?}");
-            assert!(
-                handlers.get(0).run(&context(), &Stated::default, &tracing::Span::none()).panicked,
-                "it counts as a panic"
-            );
+            let handler = handlers.get(0);
+            let Function::OneJob(function) = handler.function() else { panic!("it is for one job") };
+            let result = handler.run(function, &context(), &Stated::default, &tracing::Span::none());
+            assert!(result.panicked, "it counts as a panic");
         }
     }
 }

@@ -14,6 +14,7 @@ use super::handlers_and_hooks::{HandlersAndHooks, Hooks};
 use super::job_starter::JobStarter;
 use super::kind_limits::KindLimits;
 use super::overdue::Overdue;
+use super::set_aside::SetAside;
 use super::worker_turns::MemberId;
 use crate::config::{KeepLog, WorkerConfig};
 use crate::error::Error;
@@ -35,7 +36,7 @@ const SURPLUS_INTERVAL: Duration = Duration::from_secs(1);
 /// The executor, as the prefetcher sees it.
 #[derive(Clone)]
 pub(in crate::worker) struct Executor {
-    starter: Arc<JobStarter>,
+    pub(super) starter: Arc<JobStarter>,
     pool: Arc<FairPool>,
     member: MemberId,
 }
@@ -68,6 +69,7 @@ impl Executor {
             surroundings,
             buffer,
             waiting,
+            set_aside: SetAside::default(),
             closed: AtomicBool::new(false),
             cut_off: AtomicBool::new(false),
             without_row: AtomicBool::new(false),
@@ -79,6 +81,7 @@ impl Executor {
             for_other_workers: ForOtherWorkers::new(config),
             states_nothing,
             finisher,
+            pool: pool.clone(),
             span: tracing::Span::current(),
         });
         let look_ahead = look_ahead(config, threads);
@@ -184,7 +187,7 @@ impl Executor {
         self.starter.closed.store(true, Ordering::Release);
         self.starter.give_back_those_that_wait();
         let mut no_way_back = Vec::new();
-        while let Ok(claimed) = self.starter.waiting.try_recv() {
+        while let Some(claimed) = self.starter.next_buffered() {
             if claimed.has_row() {
                 self.starter.give_back(claimed);
             } else {
@@ -252,7 +255,7 @@ impl Executor {
 
     /// Drops the jobs that have not started, because the worker stops immediately.
     pub(in crate::worker) fn abandon(&self) {
-        while self.starter.waiting.try_recv().is_ok() {}
+        while self.starter.next_buffered().is_some() {}
         self.starter.kind_limits.drop_waiting();
         drop(self.starter.resources.take_waiting(|_| true));
         self.pump(); // what was kept for them may be for other workers of the pool
@@ -267,7 +270,7 @@ impl Executor {
         }
         let mut left = jobs;
         while left > 0 {
-            let Ok(claimed) = self.starter.waiting.try_recv() else {
+            let Some(claimed) = self.starter.next_buffered() else {
                 return;
             };
             if !claimed.has_row() {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender};
 
 use crate::config::KeepLog;
-use crate::handler::{Context, ForOtherWorkers, RunResult, SharedByRuns};
+use crate::handler::{Context, ForOtherWorkers, Function, RunResult, SharedByRuns, Stated};
 use crate::job::{CompletionPolicy, Job, MEMORY, Needs, Note, Outcome, Usage};
 use crate::metrics::KindMetrics;
 use crate::procedures::worker::Finish;
@@ -21,10 +21,12 @@ use crate::worker::state::{Started, WorkerState};
 use super::admission::{Admission, Resources, TooLarge};
 use super::cpu_clock;
 use super::dropped_elsewhere::DroppedElsewhere;
+use super::fair_pool::FairPool;
 use super::handlers_and_hooks::HandlersAndHooks;
 use super::kind_limits::KindLimits;
 use super::ledger::Need;
-use super::overdue::Overdue;
+use super::overdue::{Overdue, Watched};
+use super::set_aside::SetAside;
 use super::worker_turns::Jobs;
 
 /// Everything that is needed to run the jobs of a worker.
@@ -35,6 +37,8 @@ pub(super) struct JobStarter {
     pub(super) surroundings: DroppedElsewhere<Arc<SharedByRuns>>,
     pub(super) buffer: Sender<Claimed>,
     pub(super) waiting: Receiver<Claimed>,
+    /// Jobs that come before those in the channel.
+    pub(super) set_aside: SetAside,
     /// Whether no further job is started. Jobs that would start are then released instead.
     pub(super) closed: AtomicBool,
     /// Whether even jobs without a row are no longer started, but dropped. Never set without `closed`.
@@ -51,13 +55,26 @@ pub(super) struct JobStarter {
     /// Whether nothing is known of what jobs without details need, and they may start at any time.
     pub(super) states_nothing: bool,
     pub(super) finisher: FinishSender,
+    pub(super) pool: Arc<FairPool>,
     /// The worker's span, the parent of each job's span.
     pub(super) span: tracing::Span,
 }
 
+/// A run that has begun.
+pub(super) struct Begun {
+    /// The index of the job's handler.
+    pub(super) place: usize,
+    pub(super) context: Context,
+    held: HeldJob,
+    claimed_at: Instant,
+    pub(super) started_at: Instant,
+    /// The rest of the run of its group.
+    behind: Option<Box<Behind>>,
+}
+
 impl Jobs for JobStarter {
     fn waiting(&self) -> usize {
-        if self.may_start() { self.resources.ready() + self.kind_limits.ready() + self.waiting.len() } else { 0 }
+        if self.may_start() { self.resources.ready() + self.kind_limits.ready() + self.buffered() } else { 0 }
     }
 
     fn reserved_threads(&self) -> Option<(usize, Instant)> {
@@ -105,9 +122,19 @@ impl JobStarter {
         };
         let claimed = match self.resources.next().or_else(|| self.kind_limits.next()) {
             Some(has_waited) => has_waited,
-            None => self.waiting.try_recv().ok()?,
+            None => self.next_buffered()?,
         };
         Some((claimed, started))
+    }
+
+    /// How many jobs wait for nothing but a thread.
+    fn buffered(&self) -> usize {
+        self.set_aside.jobs() + self.waiting.len()
+    }
+
+    /// Takes the first job that waits for nothing but a thread.
+    pub(super) fn next_buffered(&self) -> Option<Claimed> {
+        self.set_aside.next().or_else(|| self.waiting.try_recv().ok())
     }
 
     /// Runs a job, releases it, or drops it if its lease is lost. Returns the time afterwards.
@@ -226,36 +253,68 @@ impl JobStarter {
         Instant::now()
     }
 
-    fn run(&self, place: usize, claimed: Claimed, mut grant: Option<Box<dyn Grant>>) -> Instant {
-        let Claimed { job, mut held, claimed_at, permit, mut behind, .. } = claimed;
+    fn run(&self, place: usize, mut claimed: Claimed, mut grant: Option<Box<dyn Grant>>) -> Instant {
+        let handler = self.code.handlers.get(place);
+        let function = match handler.function() {
+            Function::OneJob(function) => function,
+            Function::ManyJobs(function) => return self.run_many(function, place, claimed, grant),
+        };
+        let (permit, mut watched) = (claimed.permit.take(), None);
+        let begun = self.begin(place, claimed, grant.as_deref_mut(), &mut watched);
+        let context = &begun.context;
+        let stated = || self.stated(place, context);
+        let result = handler.run(function, context, &stated, &self.span);
+        let (run, ended_at) = (result.ended_at - begun.started_at, result.ended_at);
+        let cpu = cpu_clock::of_run(run);
+        drop(watched);
+        drop(permit);
+        drop(grant);
+        self.end(begun, result, run, cpu);
+        ended_at
+    }
+
+    /// What is stated of the kind of a run's job.
+    pub(super) fn stated(&self, place: usize, context: &Context) -> Stated<'_> {
+        self.code.handlers.stated(place, context.job().kind())
+    }
+
+    /// Begins the run of a job. If the job has a time limit, the run is watched until `watched` is dropped.
+    #[inline(always)] // so that a plain job's parts are moved less often
+    pub(super) fn begin<'a>(
+        &'a self,
+        place: usize,
+        claimed: Claimed,
+        grant: Option<&mut (dyn Grant + 'static)>,
+        watched: &mut Option<Watched<'a>>,
+    ) -> Begun {
+        let Claimed { job, mut held, claimed_at, behind, .. } = claimed;
         let WorkerState { tally, metrics, .. } = &*self.state;
-        let HandlersAndHooks { handlers, hooks } = &*self.code;
-        let (handler, kind_metrics) = (handlers.get(place), &self.kind_metrics[place]);
         let started_at = Instant::now();
         let buffered = started_at - claimed_at;
         metrics.started(buffered);
         tally.started(job.waited() + buffered);
         held.started();
-        if let Some(grant) = &mut grant {
+        if let Some(grant) = grant {
             grant.starts();
         }
 
-        let watched = self.overdue.watch(&job, place, handler, started_at);
+        *watched = self.overdue.watch(&job, place, self.code.handlers.get(place), started_at);
         let deadline = watched.as_ref().map(|watched| watched.deadline);
         let cancellations = held.registration().cancellations().clone();
         let run = Some((held.registration().worker_id, started_at));
         let context = Context::new(job, cancellations, deadline, run, self.surroundings.clone());
-        hooks.start(context.job());
-        let stated = || handlers.stated(place, context.job().kind());
-        let RunResult { outcome, panicked, ended_at } = handler.run(&context, &stated, &self.span);
-        let run = ended_at - started_at;
-        let cpu = cpu_clock::of_run(run);
-        drop(watched);
-        drop(permit);
-        drop(grant);
-        let by_handler = context.was_finishing();
-        let (mut job, reported, log) = context.into_job();
-        hooks.end(&job, &outcome, run);
+        self.code.hooks.start(context.job());
+        Begun { place, context, held, claimed_at, started_at, behind }
+    }
+
+    /// Ends a run that took this long. `cpu`: its CPU time, if it is known.
+    #[inline(always)]
+    pub(super) fn end(&self, mut begun: Begun, result: RunResult, run: Duration, cpu: Option<Duration>) {
+        let (claimed_at, mut behind, tally) = (begun.claimed_at, begun.behind.take(), &self.state.tally);
+        let (RunResult { outcome, panicked, .. }, kind_metrics) = (result, &self.kind_metrics[begun.place]);
+        let by_handler = begun.context.was_finishing();
+        let (mut job, reported, log) = begun.context.into_job();
+        self.code.hooks.end(&job, &outcome, run);
 
         if panicked {
             kind_metrics.panics.increment(1);
@@ -273,13 +332,13 @@ impl JobStarter {
         let kind = job.kind.take();
         let (job_id, fence, attempt) = (job.id(), job.fence(), job.attempt());
         let finish = Finish { job_id, fence, attempt, kind, outcome, run, usage };
-        let log = log.filter(|_| self.keeps_log(&finish.outcome, held.registration().settings.completion));
+        let log = log.filter(|_| self.keeps_log(&finish.outcome, begun.held.registration().settings.completion));
         if let Some(log) = &log {
             self.state.notes.note((job_id, fence), Note::log(log, true));
         }
         let enqueued_at = claimed_at.checked_sub(job.age()).unwrap_or(claimed_at);
         if !matches!(finish.outcome, Outcome::Done { .. } | Outcome::ByHandler | Outcome::Snooze { .. }) {
-            held.registration().failed(finish.job_id, finish.fence);
+            begun.held.registration().failed(finish.job_id, finish.fence);
         }
         let output_bytes = finish.outcome.bytes();
         tally.ran(run);
@@ -298,7 +357,7 @@ impl JobStarter {
             next.is_next(); // first, so that this thread does not count as idle
             (job, next)
         });
-        held.ended(output_bytes, finish.outcome.error_bytes());
+        begun.held.ended(output_bytes, finish.outcome.error_bytes());
         // A job that has waited is mostly waited for itself.
         let frees_turn = (has_turn || has_waited) && next.is_none();
         let run = behind.as_ref().map(|behind| behind.run.clone());
@@ -310,14 +369,13 @@ impl JobStarter {
             frees_turn,
             keeps_log: log.is_some(),
             run,
-            held,
+            held: begun.held,
         }));
         match next {
             // Behind the other jobs that wait for a thread.
             Some((job, held)) => self.wait_for_thread(Claimed::new(job, held, claimed_at, behind)),
             None => behind.into_iter().for_each(|behind| self.give_back_run(*behind)),
         }
-        ended_at
     }
 
     /// Whether the log of an attempt with this outcome stays.
@@ -454,7 +512,7 @@ impl JobStarter {
 
 /// Whether a job must not start any more: its lease is lost, or it is cancelled, or the run to which it belongs is broken. A
 /// job without a row cannot be run by any other worker.
-fn is_over(claimed: &Claimed) -> bool {
+pub(super) fn is_over(claimed: &Claimed) -> bool {
     let registration = claimed.held.registration();
     let is_broken = || claimed.behind.as_ref().is_some_and(|behind| behind.run.is_broken());
     let is_cancelled = || registration.cancellations().is_asked(claimed.job.id(), claimed.job.fence());

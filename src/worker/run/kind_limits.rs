@@ -66,6 +66,11 @@ impl KindLimits {
         })
     }
 
+    /// Whether the jobs of this handler have a limit.
+    pub(in crate::worker) fn limits(&self, handler: usize) -> bool {
+        self.0.get(handler).is_some_and(Option::is_some)
+    }
+
     /// Returns how many jobs have waited and could start now.
     pub(in crate::worker) fn ready(&self) -> usize {
         self.kinds().filter_map(|kind| kind.places.startable(kind.waiter)).map(|(jobs, _)| jobs).sum()

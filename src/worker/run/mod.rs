@@ -9,7 +9,9 @@ mod handlers_and_hooks;
 mod job_starter;
 mod kind_limits;
 mod ledger;
+mod open_runs;
 mod overdue;
+mod set_aside;
 mod threads_in_use;
 mod worker_turns;
 

@@ -1,20 +1,22 @@
 //! `readpast check-program`: checks that a program speaks the protocol of `readpast work --keep`, without SQL Server.
 
-use std::error::Error as _;
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use clap::Args;
 use readpast::crates::serde_json::{self, Value};
 use readpast::crates::uuid::Uuid;
-use readpast::{BatchId, Context, Job, JobEnd, JobId, NewJob};
+use readpast::{BatchId, BoxError, Context, Job, JobEnd, JobId, NewJob};
 use serde::Serialize;
 use tempfile::TempDir;
 
 use super::guard::Guard;
+use super::pipeline::{Pace, Pipeline, Task};
 use super::process::Input;
 use super::program::Program;
-use super::protocol::{self, Meaning, STOP, Said, VERSION};
+use super::protocol::{self, Asked, Meaning, STOP, Said, VERSION};
 use super::recycling::Recycling;
 use super::runner::Runner;
 use super::starting::Starting;
@@ -88,7 +90,7 @@ type Found = Result<Option<String>, String>;
 type TakeTurn = fn(&mut Check) -> Found;
 
 /// The turns of the check, with their names.
-const TURNS: [(&str, TakeTurn); 12] = [
+const TURNS: [(&str, TakeTurn); 13] = [
     ("silence before the first job", |check| check.silence(SILENCE, "before its first job")),
     ("a text", |check| check.job(check.usual())),
     ("an empty payload", |check| check.job(NewJob::text(""))),
@@ -101,6 +103,7 @@ const TURNS: [(&str, TakeTurn); 12] = [
         check.send(context, b"\"added_later\":[{}],", SHORT_SILENCE)
     }),
     ("100 jobs in one process", Check::many_jobs),
+    ("several jobs at once, if it asks for them", Check::jobs_ahead),
     ("silence between jobs", |check| {
         let context = check.context(check.usual());
         check.send(context, b"", SILENCE)
@@ -163,6 +166,40 @@ impl CheckProgram {
     }
 }
 
+/// A job and its line.
+struct Request {
+    context: Context,
+    line: Vec<u8>,
+}
+
+/// A job that the program gets, before those that are left.
+struct Checked<'a> {
+    request: Request,
+    left: &'a RefCell<VecDeque<Request>>,
+    /// The errors with which jobs were replied.
+    errors: &'a RefCell<Vec<BoxError>>,
+}
+
+impl Task for Checked<'_> {
+    fn context(&self) -> &Context {
+        &self.request.context
+    }
+
+    fn next(&self) -> Option<Self> {
+        let request = self.left.borrow_mut().pop_front()?;
+        Some(Checked { request, left: self.left, errors: self.errors })
+    }
+
+    fn request(&self, _: Asked, line: &mut Vec<u8>) -> Result<(), BoxError> {
+        line.extend_from_slice(&self.request.line);
+        Ok(())
+    }
+
+    fn end(self, result: Result<readpast::Output, BoxError>) {
+        self.errors.borrow_mut().extend(result.err());
+    }
+}
+
 struct Check {
     options: CheckProgram,
     runner: Runner,
@@ -222,40 +259,68 @@ impl Check {
         Ok(error)
     }
 
+    /// As many jobs as the program has asked for, at once. It may reply in any order.
+    fn jobs_ahead(&mut self) -> Found {
+        let talk = self.take_program()?;
+        let ahead = talk.asked().ahead;
+        self.talk = Some(talk);
+        if ahead == 0 {
+            return Ok(None);
+        }
+        let count = (ahead + 1).min(MANY as usize);
+        let contexts = (0..count).map(|_| self.context(self.usual())).collect();
+        self.send_all(contexts, b"", SHORT_SILENCE)
+    }
+
     /// Sends a job, with these bytes after its opening brace, and reads the reply. The program must then be silent.
     fn send(&mut self, context: Context, added: &[u8], silence: Duration) -> Found {
+        self.send_all([context].into(), added, silence)
+    }
+
+    /// The same with several jobs at once.
+    fn send_all(&mut self, contexts: VecDeque<Context>, added: &[u8], silence: Duration) -> Found {
         let mut talk = self.take_program()?;
-        let request = protocol::request(context.job(), &context, talk.asked());
-        let mut request = request.map_err(|error| error.to_string())?;
-        request.splice(1..1, added.iter().copied());
-        let context = context.time_limit(self.options.within); // after the request, which states the job's own
+        let (mut requests, time) = (VecDeque::new(), self.options.within * contexts.len() as u32);
+        for context in contexts {
+            let mut request = Vec::new();
+            protocol::request(&context, talk.asked(), &mut request).map_err(|error| error.to_string())?;
+            request.splice(1..1, added.iter().copied());
+            // After the request, which states the job's own.
+            requests.push_back(Request { context: context.time_limit(time), line: request });
+        }
+        if requests.len() > 1 {
+            talk.pace = Pace::fastest();
+        }
         talk.errors.clear();
+        let (left, errors) = (RefCell::new(requests), RefCell::default());
+        let next = || left.borrow_mut().pop_front().map(|request| Checked { request, left: &left, errors: &errors });
+        let Some(first) = next() else { return Ok(None) };
+        let (line, mut jobs) = (first.request.line.clone(), Pipeline::new(first));
         // If this returns early, the program is dropped, which kills it.
-        let result = match talk.ask(&request, &self.runner, &context).map_err(|error| error.to_string())? {
-            Talked::Answered { has_read_all: false, .. } => {
-                return Err("it replied before it had read the whole line of its job".to_owned());
-            }
-            Talked::Answered { result, .. } => result,
-            Talked::Wrong(wrong) => return Err(wrong),
+        match talk.ask(&mut jobs, &self.runner).map_err(|error| error.to_string())? {
+            Talked::OutOfStep(why) => return Err(why.to_owned()),
+            Talked::ClosedInput => return Err(format!("it closed its standard input\n{STAYS}")),
+            Talked::Answered => {}
+            Talked::Wrong(_, wrong) => return Err(wrong),
             Talked::Gone(error) if talk.process.has_ended() || talk.process.is_silent() => {
                 return Err(format!("{error}\n{STAYS}"));
             }
             Talked::Gone(error) => return Err(error.to_string()),
             Talked::Ended(_) => {
-                let what = talk.errors.after(&format!("no reply within {}", exact(self.options.within)));
+                let what = talk.errors.after(&format!("no reply within {}", exact(time)));
                 drop(talk);
                 self.has_given_up = true;
-                return Err(format!("{what}\n{}", self.why_silent(&request, &context)?));
+                let Some(context) = jobs.first() else { return Err(what) };
+                return Err(format!("{what}\n{}", self.why_silent(&line, context)?));
             }
-        };
-        talk.jobs += 1;
+        }
         self.talk = Some(talk);
         self.silence(silence, "after its reply")?;
-        let error = result.err().map(|error| match error.source() {
+        let last = errors.into_inner().pop();
+        Ok(last.map(|error: BoxError| match error.source() {
             Some(outcome) => format!("{error} ({outcome})"),
             None => error.to_string(),
-        });
-        Ok(error)
+        }))
     }
 
     /// The running program, or a new one.
@@ -263,8 +328,7 @@ impl Check {
         if let Some(talk) = self.talk.take() {
             return Ok(talk);
         }
-        let job = Job::for_test(NewJob::text("")); // the program gets no limit from it
-        Talk::start(&self.runner, &job).map_err(|error| {
+        Talk::start(&self.runner, None).map_err(|error| {
             self.has_given_up = true;
             self.runner.program.not_started(&error).to_string()
         })

@@ -47,8 +47,22 @@ impl ErrorTail {
         self.cut = false;
     }
 
+    /// How many bytes are kept.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Drops the first bytes, which are of earlier jobs.
+    pub fn drop_first(&mut self, bytes: usize) {
+        self.bytes.drain(..bytes.min(self.bytes.len()));
+        self.cut = false;
+    }
+
     /// Adds what has come to the job's log.
     pub fn log(&mut self, context: &Context) {
+        if self.unlogged.is_empty() {
+            return; // the log of a job with nothing to log is not even created
+        }
         context.log_output(&self.unlogged);
         self.unlogged.clear();
     }

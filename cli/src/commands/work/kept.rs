@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle, ThreadId};
 use std::time::{Duration, Instant};
 
-use readpast::{BoxError, Context, Job, JobError, Output, WorkerBuilder};
+use readpast::{BoxError, Context, JobError, JobRun, WorkerBuilder};
 
 use super::ending::pause;
-use super::protocol;
+use super::memory::MemoryLimits;
+use super::pipeline::Pipeline;
 use super::runner::Runner;
 use super::starting::is_shortage;
 use super::talk::{Talk, Talked, shown};
@@ -38,53 +39,11 @@ struct Place {
 }
 
 impl Kept {
-    /// Runs a job on this thread's program.
-    ///
-    /// # Errors
-    ///
-    /// The job's outcome, or why there is no reply.
-    pub fn run(&self, runner: &Runner, job: &Job, context: &Context) -> Result<Output, BoxError> {
+    /// Runs a job on this thread's program, and further ones if the program asks for them.
+    pub fn run(&self, runner: &Runner, first: JobRun<'_>) {
         // No other job runs on this thread meanwhile: nothing here waits for rayon.
         let place = lock(&self.places).entry(thread::current().id()).or_default().clone();
-        let mut place = lock(&place);
-        let Some(mut talk) = place.ready(runner, job, context)? else {
-            return Err(JobError::snooze(Duration::ZERO, "not started: the worker waited to start its program").into());
-        };
-        let request = match protocol::request(job, context, talk.asked()) {
-            Ok(request) => request,
-            Err(error) => {
-                place.program = Some(talk);
-                return Err(error);
-            }
-        };
-        talk.errors.clear();
-        // If it is not kept, the program is killed, as it is dropped.
-        let (result, has_read_all) = match talk.ask(&request, runner, context)? {
-            Talked::Answered { result, has_read_all } => (result, has_read_all),
-            Talked::Wrong(wrong) => {
-                place.failures += 1;
-                return Err(JobError::retry(wrong).into());
-            }
-            Talked::Gone(error) => {
-                place.failures += 1;
-                return Err(error);
-            }
-            Talked::Ended(error) => return Err(error),
-        };
-        place.failures = 0;
-        // A child of the program may have been killed.
-        let out_of_memory_text = result.is_err().then(|| talk.process.out_of_memory()).flatten();
-        if has_read_all {
-            talk.jobs += 1;
-            place.keep(talk, runner, job);
-        } else {
-            // It would read the next job as the rest of this one's line.
-            tracing::warn!(job_id = %job.id(), "a program replied before reading its job; restarting it");
-        }
-        match (result, out_of_memory_text) {
-            (Err(error), Some(what)) => Err(JobError::out_of_memory(format!("{what}: {error}")).into()),
-            (result, _) => Ok(result?),
-        }
+        lock(&place).run(runner, first);
     }
 
     /// Ends the program of this thread, which is about to end: a program is killed with the thread that has started it.
@@ -132,13 +91,74 @@ impl Place {
         }
     }
 
+    fn run(&mut self, runner: &Runner, first: JobRun<'_>) {
+        let memory = runner.memory_for(first.context().job());
+        let mut jobs = Pipeline::new(first);
+        while let Some(context) = jobs.first() {
+            let mut talk = match self.ready(runner, memory, context) {
+                Ok(Some(talk)) => talk,
+                Ok(None) => return jobs.end_unstarted("the worker waited to start its program"),
+                Err(error) => {
+                    jobs.end_at(0, error);
+                    return jobs.end_unstarted("the program cannot be started");
+                }
+            };
+            talk.errors.clear();
+            let replies_before = talk.jobs;
+            let talked = talk.ask(&mut jobs, runner);
+            if talk.jobs > replies_before {
+                self.failures = 0;
+            }
+            // If it is not kept, the program is killed, as it is dropped.
+            match talked {
+                Ok(Talked::Answered) => {
+                    self.keep(talk, runner, memory);
+                    continue;
+                }
+                Ok(Talked::OutOfStep(why)) => {
+                    // It would read the next job as the rest of the last, or has more to write of it.
+                    tracing::warn!(why, "restarting a program");
+                    drop(talk);
+                    jobs.send_again();
+                }
+                Ok(Talked::ClosedInput) => {
+                    tracing::warn!("a program has closed its standard input; restarting it");
+                    drop(talk);
+                    self.failures += 1;
+                    jobs.send_again();
+                }
+                Ok(Talked::Wrong(place, wrong)) => {
+                    drop(talk);
+                    self.failures += 1;
+                    jobs.end_at(place, JobError::retry(wrong).into());
+                }
+                Ok(Talked::Gone(error)) => {
+                    drop(talk);
+                    self.failures += 1;
+                    jobs.end_at(0, error);
+                }
+                Ok(Talked::Ended(error)) | Err(error) => {
+                    drop(talk);
+                    jobs.end_at(0, error);
+                }
+            }
+            if jobs.first().is_some_and(|context| context.is_stopping() || context.is_lease_lost()) {
+                jobs.end_unstarted("the program has ended, and the worker stops");
+            }
+        }
+    }
+
     /// Returns a program that is waiting for a job, or `None` if the job may no longer start.
-    fn ready(&mut self, runner: &Runner, job: &Job, context: &Context) -> Result<Option<Talk>, BoxError> {
-        let memory = runner.memory_for(job);
+    fn ready(
+        &mut self,
+        runner: &Runner,
+        memory: Option<(&MemoryLimits, u64)>,
+        context: &Context,
+    ) -> Result<Option<Talk>, BoxError> {
         if let Some(mut talk) = self.program.take() {
             talk.read_all(Duration::ZERO)?;
             talk.read_asked();
-            if talk.process.has_ended() || talk.process.is_silent() {
+            if talk.process.has_ended() || talk.process.is_silent() || !talk.process.takes_input() {
                 tracing::debug!("a program has ended between two jobs; a new one is started");
             } else if !talk.output.is_empty() {
                 let said = shown(&talk.output);
@@ -161,7 +181,7 @@ impl Place {
             }
         }
         let talk = runner.starting.start(&runner.program, context, || {
-            let started = Talk::start(runner, job);
+            let started = Talk::start(runner, memory);
             if started.as_ref().is_err_and(|error| !is_shortage(error)) {
                 self.failures += 1;
             }
@@ -171,7 +191,7 @@ impl Place {
     }
 
     /// Keeps the program of a finished job for the next one, or replaces it.
-    fn keep(&mut self, mut talk: Talk, runner: &Runner, job: &Job) {
+    fn keep(&mut self, mut talk: Talk, runner: &Runner, memory: Option<(&MemoryLimits, u64)>) {
         let Some(reason) = talk.is_unfit(runner, None) else {
             self.program = Some(talk);
             return;
@@ -180,7 +200,7 @@ impl Place {
         self.retire(talk, runner);
         if self.predecessor.is_none() {
             // If this fails, the next job starts it.
-            self.program = Talk::start(runner, job).ok();
+            self.program = Talk::start(runner, memory).ok();
         }
     }
 

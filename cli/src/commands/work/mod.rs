@@ -18,6 +18,7 @@
 //! | `ending` | ends a run early |
 //! | `each_job`, `exit_outcomes` | a program for each job; outcomes of exit codes |
 //! | `kept`, `talk`, `protocol`, `recycling` | programs that stay, one of them, their protocol, and when they are replaced |
+//! | `pipeline` | the jobs that a program that stays has at the same time |
 //! | `check_program` | checks that a program speaks the protocol |
 //! | `error_tail` | the end of standard error, for the job's error, after the line with the reason |
 //! | `oom_kills` | counts kills by the OOM killer |
@@ -45,6 +46,7 @@ mod oom_kills;
 #[cfg(target_os = "linux")]
 mod orphans;
 mod parents;
+mod pipeline;
 mod placeholders;
 mod placement;
 #[cfg_attr(not(unix), path = "process_elsewhere.rs")]
@@ -70,8 +72,8 @@ use clap::{Args, ValueEnum};
 use readpast::config::KeepLog;
 use readpast::crates::rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
 use readpast::{
-    BoxError, Config, Context, Error, Handlers, Job, KindOptions, Needs, OutOfMemory, Outcome, Queue, StopHandle,
-    Worker,
+    BoxError, Config, Context, Error, Handlers, Job, JobRun, KindOptions, Needs, OutOfMemory, Outcome, Queue,
+    StopHandle, Worker,
 };
 use tempfile::TempDir;
 
@@ -382,14 +384,22 @@ fn start_threads(
 }
 
 fn handlers(kinds: &[String], options: &KindOptions, running: &Arc<Running>) -> Handlers {
-    let handler = || {
-        let running = running.clone();
-        move |job: &Job, context: &Context| running.run(job, context)
-    };
     if kinds.is_empty() {
-        return Handlers::any(handler()).otherwise_options(options.clone());
+        let running = running.clone();
+        let handlers = match running.kept {
+            Some(_) => Handlers::new().otherwise_runs(move |first| running.keep(first)),
+            None => Handlers::any(move |job: &Job, context: &Context| running.run(job, context)),
+        };
+        return handlers.otherwise_options(options.clone());
     }
-    let add = |handlers: Handlers, kind: &String| handlers.kind(kind, handler()).options(kind, options.clone());
+    let add = |handlers: Handlers, kind: &String| {
+        let running = running.clone();
+        let handlers = match running.kept {
+            Some(_) => handlers.kind_runs(kind, move |first| running.keep(first)),
+            None => handlers.kind(kind, move |job: &Job, context: &Context| running.run(job, context)),
+        };
+        handlers.options(kind, options.clone())
+    };
     kinds.iter().fold(Handlers::new().leave_others(), add)
 }
 
@@ -440,11 +450,11 @@ struct Running {
     runner: Arc<Runner>,
     each: ExitOutcomes,
     kept: Option<Kept>,
-    /// The number of running jobs.
+    /// The number of threads that run jobs.
     jobs: AtomicUsize,
 }
 
-/// Counts a running job until dropped.
+/// Counts a thread that runs a job until dropped.
 struct Counted<'a>(&'a AtomicUsize);
 
 impl Drop for Counted<'_> {
@@ -454,12 +464,19 @@ impl Drop for Counted<'_> {
 }
 
 impl Running {
+    /// Runs a program for this job.
     fn run(&self, job: &Job, context: &Context) -> Result<readpast::Output, BoxError> {
         self.jobs.fetch_add(1, Ordering::Relaxed);
         let _counted = Counted(&self.jobs);
-        match &self.kept {
-            Some(kept) => kept.run(&self.runner, job, context),
-            None => each_job::run(&self.runner, &self.each, job, context),
+        each_job::run(&self.runner, &self.each, job, context)
+    }
+
+    /// Runs this job on a program that stays.
+    fn keep(&self, first: JobRun<'_>) {
+        self.jobs.fetch_add(1, Ordering::Relaxed);
+        let _counted = Counted(&self.jobs);
+        if let Some(kept) = &self.kept {
+            kept.run(&self.runner, first);
         }
     }
 

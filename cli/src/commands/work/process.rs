@@ -69,6 +69,11 @@ impl<'a> Input<'a> {
     pub fn is_written(&self) -> bool {
         self.rest.is_empty()
     }
+
+    /// How many bytes are not written.
+    pub fn left(&self) -> usize {
+        self.rest.len()
+    }
 }
 
 impl Process {
@@ -195,8 +200,9 @@ impl Process {
         Ok(end || stdin || stdout || stderr)
     }
 
-    fn write(&mut self, input: &mut Input<'_>) {
-        let Some(stdin) = &mut self.stdin else { return };
+    /// Writes what the program takes now.
+    pub fn write(&mut self, input: &mut Input<'_>) {
+        let Some(stdin) = self.stdin.as_mut().filter(|_| !input.is_written()) else { return };
         match stdin.write(input.rest) {
             Ok(written) => input.rest = &input.rest[written..],
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}

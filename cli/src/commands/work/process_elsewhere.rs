@@ -62,6 +62,11 @@ impl<'a> Input<'a> {
     pub fn is_written(&self) -> bool {
         self.rest.is_empty()
     }
+
+    /// How many bytes the writing thread has not got.
+    pub fn left(&self) -> usize {
+        self.rest.len()
+    }
 }
 
 impl Process {
@@ -121,10 +126,7 @@ impl Process {
         errors: &mut ErrorTail,
         at_most: Duration,
     ) -> io::Result<bool> {
-        if let Some(stdin) = self.stdin.as_ref().filter(|_| !input.rest.is_empty()) {
-            let _ = stdin.send(input.rest.to_vec()); // it does not want to read (all of) it
-            input.rest = &[];
-        }
+        self.write(input);
         if input.is_last {
             self.stdin = None;
         }
@@ -140,6 +142,14 @@ impl Process {
                 Err(_) if self.ended.is_some() || left.is_zero() => return Ok(false),
                 Err(_) => {}
             }
+        }
+    }
+
+    /// Passes everything to the writing thread.
+    pub fn write(&mut self, input: &mut Input<'_>) {
+        if let Some(stdin) = self.stdin.as_ref().filter(|_| !input.rest.is_empty()) {
+            let _ = stdin.send(input.rest.to_vec()); // it does not want to read (all of) it
+            input.rest = &[];
         }
     }
 

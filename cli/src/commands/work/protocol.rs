@@ -31,7 +31,12 @@ pub struct Asked {
     pub bytes: bool,
     /// A line when the worker is told to stop.
     pub stop: bool,
+    /// How many further jobs it may get before it has replied to one.
+    pub ahead: usize,
 }
+
+/// The most jobs that a program can ask for.
+const MOST_AHEAD: u64 = 1_000;
 
 /// A job for a program, with the names of `readpast job --json`.
 struct Request<'a> {
@@ -42,12 +47,13 @@ struct Request<'a> {
     asked: Asked,
 }
 
-/// The line of a job, with its newline, and the bytes after it.
+/// Adds the line of a job, with its newline, and the bytes after it.
 ///
 /// # Errors
 ///
 /// For invalid text: the job becomes dead. Those of [`parents::of`].
-pub fn request(job: &Job, context: &Context, asked: Asked) -> Result<Vec<u8>, BoxError> {
+pub fn request(context: &Context, asked: Asked, line: &mut Vec<u8>) -> Result<(), BoxError> {
+    let job = context.job();
     let payload_text = match job.text() {
         _ if asked.bytes && !job.payload_utf16() => None,
         Ok(text) => Some(text),
@@ -55,13 +61,13 @@ pub fn request(job: &Job, context: &Context, asked: Asked) -> Result<Vec<u8>, Bo
         Err(_) => None,
     };
     let request = Request { job, context, payload_text, parents: parents::of(job, context)?, asked };
-    let mut line = serde_json::to_vec(&request)?;
+    serde_json::to_writer(&mut *line, &request)?;
     line.push(b'\n');
     if asked.bytes {
         line.extend_from_slice(request.payload());
         line.extend_from_slice(job.checkpoint().unwrap_or_default());
     }
-    Ok(line)
+    Ok(())
 }
 
 impl Request<'_> {
@@ -122,6 +128,7 @@ pub struct Said {
     protocol: Option<u32>,
     bytes: bool,
     stop: bool,
+    ahead: Option<u64>,
     job_id: Option<JobId>,
     progress: Option<f32>,
     progress_text: Option<String>,
@@ -139,11 +146,23 @@ pub struct Said {
     output_bytes: Option<usize>,
 }
 
+/// The first line of a program, which may ask for what only later versions know.
+#[derive(Deserialize)]
+struct FirstLine {
+    protocol: u32,
+    #[serde(default)]
+    bytes: bool,
+    #[serde(default)]
+    stop: bool,
+    ahead: Option<u64>,
+}
+
 /// The fields of a line, each with what it must be.
-const FIELDS: [(&str, &str); 18] = [
+const FIELDS: [(&str, &str); 19] = [
     ("protocol", "1"),
     ("bytes", "true or false"),
     ("stop", "true or false"),
+    ("ahead", "a number of jobs from 1 to 1000"),
     ("job_id", "the number of the job"),
     ("progress", "a number from 0 to 1"),
     ("progress_text", "a text"),
@@ -184,7 +203,23 @@ impl Said {
     ///
     /// What is wrong with it.
     pub fn read(line: &[u8]) -> Result<Said, String> {
-        json_object::read(line, &FIELDS)
+        json_object::read(line, &FIELDS).or_else(|wrong| match serde_json::from_slice(line) {
+            Ok(FirstLine { protocol, bytes, stop, ahead }) => {
+                Ok(Said { protocol: Some(protocol), bytes, stop, ahead, ..Said::default() })
+            }
+            Err(_) => Err(wrong),
+        })
+    }
+
+    /// The error of a job whose program speaks another protocol, if it does.
+    pub fn other_protocol(&self) -> Option<String> {
+        let other = self.protocol.filter(|protocol| *protocol != VERSION)?;
+        Some(format!("the program speaks protocol {other}; this worker speaks protocol {VERSION}"))
+    }
+
+    /// The job that it is about.
+    pub fn job_id(&self) -> Option<JobId> {
+        self.job_id
     }
 
     /// How many bytes follow the line.
@@ -204,12 +239,21 @@ impl Said {
     /// What is wrong with it.
     pub fn asked(&self) -> Result<Option<Asked>, String> {
         match self.protocol {
-            None if self.bytes || self.stop => Err("it has bytes or stop, but no protocol".to_owned()),
+            None if self.bytes || self.stop || self.ahead.is_some() => {
+                Err("it has bytes, stop or ahead, but no protocol".to_owned())
+            }
             None => Ok(None),
             Some(_) if self.job_id.is_some() || self.is_note() || self.is_reply() => {
                 Err("it has protocol, and fields of a job".to_owned())
             }
-            Some(VERSION) => Ok(Some(Asked { bytes: self.bytes, stop: self.stop })),
+            Some(VERSION) => match self.ahead {
+                Some(ahead) if !(1..=MOST_AHEAD).contains(&ahead) => {
+                    Err(format!("its ahead is {ahead}; it must be a number of jobs from 1 to {MOST_AHEAD}"))
+                }
+                ahead => {
+                    Ok(Some(Asked { bytes: self.bytes, stop: self.stop, ahead: ahead.unwrap_or_default() as usize }))
+                }
+            },
             Some(other) => Err(format!("its protocol is {other}; it must be {VERSION}")),
         }
     }
@@ -344,13 +388,15 @@ mod tests {
         Job::for_test(NewJob::bytes([0xFF, 0x0A]).kind("resize").header("tenant", "acme"))
     }
 
-    const ALL: Asked = Asked { bytes: true, stop: true };
+    const ALL: Asked = Asked { bytes: true, stop: true, ahead: 0 };
 
     #[test]
     fn a_job_is_a_line() {
         let line = |job: Job, asked| {
             let context = Context::for_test(job);
-            String::from_utf8_lossy(&request(context.job(), &context, asked).unwrap()).into_owned()
+            let mut line = Vec::new();
+            request(&context, asked, &mut line).unwrap();
+            String::from_utf8_lossy(&line).into_owned()
         };
         let text = || NewJob::text("a\nb").kind("resize").header("tenant", "acme");
         let first = r#"{"job_id":1,"attempt":1,"max_attempts":5,"fence":1,"kind":"resize","#;
@@ -423,13 +469,26 @@ mod tests {
         let asked = |line: &str| Said::read(line.as_bytes())?.asked();
         assert_eq!(asked(r#"{"protocol":1}"#), Ok(Some(Asked::default())));
         assert_eq!(asked(r#"{"protocol":1,"bytes":true,"stop":true}"#), Ok(Some(ALL)));
+        assert_eq!(asked(r#"{"protocol":1,"ahead":1000}"#), Ok(Some(Asked { ahead: 1_000, ..Asked::default() })));
         assert_eq!(asked(r#"{"job_id":1}"#), Ok(None));
+        assert_eq!(
+            asked(r#"{"protocol":1,"stop":true,"later":[{}]}"#),
+            Ok(Some(Asked { stop: true, ..Asked::default() }))
+        );
+        let other = |line: &str| Said::read(line.as_bytes()).unwrap().other_protocol();
+        assert_eq!(other(r#"{"protocol":1}"#), None);
+        assert!(other(r#"{"protocol":2,"later":true}"#).unwrap().contains("protocol 2; this worker speaks protocol 1"));
+        let wrong = asked(r#"{"protocol":1,"ahead":1001}"#).unwrap_err();
+        assert_eq!(wrong, "its ahead is 1001; it must be a number of jobs from 1 to 1000");
+        let wrong = asked(r#"{"protocol":1,"ahead":-1}"#).unwrap_err();
+        assert_eq!(wrong, "ahead is -1; it must be a number of jobs from 1 to 1000");
         for line in [
             r#"{"protocol":2}"#,
             r#"{"bytes":true}"#,
             r#"{"protocol":1,"job_id":1}"#,
-            r#"{"protocol":1,"chunks":1}"#,
             r#"{"protocol":1,"log":"x"}"#,
+            r#"{"protocol":1,"ahead":0}"#,
+            r#"{"ahead":1}"#,
         ] {
             assert!(asked(line).is_err(), "{line}");
         }

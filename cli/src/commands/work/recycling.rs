@@ -27,6 +27,12 @@ impl Recycling {
         self.recycle_above.is_some()
     }
 
+    /// How many more jobs a program may run that has run so many.
+    pub fn jobs_left(&self, jobs: u64) -> usize {
+        let left = self.recycle_after_jobs.map_or(u64::MAX, |most| most.saturating_sub(jobs));
+        usize::try_from(left).unwrap_or(usize::MAX)
+    }
+
     /// Why a program is to be replaced, if it is.
     pub fn reason(&self, jobs: u64, started_at: Instant, process: &Process) -> Option<String> {
         if self.recycle_after_jobs.is_some_and(|most| jobs >= most) {

@@ -4,18 +4,25 @@ use std::io;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use readpast::Output;
-use readpast::{BoxError, Context, Job, JobError};
+use readpast::{BoxError, Context, JobError, Output};
 
 use super::ending::Ending;
 use super::error_tail::ErrorTail;
 use super::job_meter::JobMeter;
+use super::memory::MemoryLimits;
+use super::pipeline::{Outgoing, Pace, Pipeline, Task};
 use super::process::{Input, LAST_READS, Process};
 use super::protocol::{self, Asked, Meaning, STOP, Said};
 use super::runner::{Runner, ended_early, was_told_to_end};
 
 /// The most bytes of a reply besides its output: other fields and the error's text.
 const ANSWER_OVERHEAD: usize = 64 << 10;
+
+/// How long a job waits for a worker that speaks the protocol of its program.
+const OTHER_PROTOCOL_SNOOZE: Duration = Duration::from_secs(60);
+
+/// How long to wait for a program that has closed its standard input without having read its jobs.
+const CLOSED: Duration = Duration::from_secs(1);
 
 /// Bytes shown of an invalid reply.
 const SHOWN: usize = 200;
@@ -29,30 +36,44 @@ pub struct Talk {
     pub jobs: u64,
     /// `None`: it has not asked for anything yet.
     asked: Option<Asked>,
+    pub pace: Pace,
     started_at: Instant,
 }
 
+/// How a conversation about jobs ended. A number is the place of the job at which it did.
 pub enum Talked {
-    Answered {
-        result: Result<Output, JobError>,
-        has_read_all: bool,
-    },
+    /// Each job that was sent has its reply.
+    Answered,
+    /// The program is not to get another job; says why.
+    OutOfStep(&'static str),
+    /// The program has closed its standard input before it had read its jobs.
+    ClosedInput,
     /// The program wrote something invalid; the error says what.
-    Wrong(String),
+    Wrong(usize, String),
     /// The program ended; the job has this error.
     Gone(BoxError),
     /// The program was ended because the job had to end.
     Ended(BoxError),
 }
 
+/// What a line of a program means.
+enum Heard {
+    Asked(Asked),
+    /// The program speaks another protocol; says which.
+    OtherProtocol(String),
+    Note,
+    /// With the place of the job.
+    Reply(usize, Result<Output, JobError>),
+}
+
 impl Talk {
     /// Starts a program, with the limit of its first job's memory.
-    pub fn start(runner: &Runner, job: &Job) -> io::Result<Talk> {
+    pub fn start(runner: &Runner, memory: Option<(&MemoryLimits, u64)>) -> io::Result<Talk> {
         // A new command each time, because it enters a control group of its own.
         let mut command = runner.program.for_many_jobs(runner.guard.run());
-        let process = Process::spawn(&mut command, &runner.guard, true, runner.memory_for(job))?;
+        let process = Process::spawn(&mut command, &runner.guard, true, memory)?;
         let (output, errors, started_at) = (Vec::new(), ErrorTail::default(), Instant::now());
-        Ok(Talk { process, output, errors, jobs: 0, asked: None, started_at })
+        Ok(Talk { process, output, errors, jobs: 0, asked: None, pace: Pace::default(), started_at })
     }
 
     /// What the program has asked for until now.
@@ -100,52 +121,95 @@ impl Talk {
         }
     }
 
-    /// Sends a job, takes its notes, and waits for the reply.
-    pub fn ask(&mut self, request: &[u8], runner: &Runner, context: &Context) -> Result<Talked, BoxError> {
+    /// Sends jobs, takes their notes, and waits for the replies, with which it ends the jobs.
+    ///
+    /// # Errors
+    ///
+    /// If the system fails. The first job has this error.
+    pub fn ask(&mut self, jobs: &mut Pipeline<impl Task>, runner: &Runner) -> Result<Talked, BoxError> {
         let longest = 2 * runner.max_output + ANSWER_OVERHEAD;
-        let (mut input, mut ending, mut lines) = (Input::part(request), Ending::new(runner.grace), Lines::default());
-        let (mut meter, mut is_told, mut last_reads) = (JobMeter::start(self.process.id()), false, LAST_READS);
+        let (mut input, mut ending, mut lines) = (Outgoing::default(), Ending::new(runner.grace), Lines::default());
+        let (mut meter, mut is_told, mut read_at) = (JobMeter::start(self.process.id()), false, Instant::now());
+        let (mut last_reads, mut closed_at) = (LAST_READS, None);
         loop {
-            // Not after the exchange: a reply that has just come would find the line unwritten.
-            if self.asked().stop && !is_told && input.is_written() && context.is_stopping() {
-                (input, is_told) = (Input::part(STOP), true);
+            let most = self.pace.most_jobs(self.asked().ahead).min(runner.recycling.jobs_left(self.jobs));
+            jobs.fill(&mut input, self.asked(), most);
+            let Some(context) = jobs.at(0) else { return Ok(Talked::Answered) };
+            if self.asked().stop && !is_told && context.is_stopping() {
+                input.add(STOP);
+                is_told = true;
+            }
+            self.write(&mut input);
+            if let Some(moment) = self.pace.moment(jobs.sent()).filter(|_| input.is_written() && ending.why().is_none())
+            {
+                std::thread::sleep(moment);
             }
             let at_most = meter.until_look(ending.look(&mut self.process, context));
-            let has_come = self.process.exchange(&mut input, &mut self.output, &mut self.errors, at_most)?;
+            let of_earlier_jobs = self.errors.len();
+            let mut rest = Input::part(input.rest());
+            let has_come = self.process.exchange(&mut rest, &mut self.output, &mut self.errors, at_most)?;
+            let left = rest.left();
+            self.is_left(&mut input, left);
             self.errors.log(context);
             meter.look();
             // A reply at the last moment counts, unless it was too late already.
             if ending.why().is_none() {
-                while let Some((said, line, bytes)) = lines.next(&self.output, longest) {
-                    let asked = self.asked;
-                    let meaning = said.and_then(|said| match said.asked()? {
-                        Some(_) if asked.is_some() || self.jobs > 0 => {
-                            Err("only its first line can have protocol".to_owned())
+                let (mut replies, mut out_of_step, mut is_next) = (0, None, false);
+                while jobs.sent() > 0
+                    && out_of_step.is_none()
+                    && let Some((said, line, bytes)) = lines.next(&self.output, longest)
+                {
+                    let may_ask = self.asked.is_none() && self.jobs == 0;
+                    match heard(said, bytes, may_ask, jobs, runner.max_output) {
+                        Ok(Heard::Asked(asked)) => self.asked = Some(asked),
+                        Ok(Heard::OtherProtocol(what)) => {
+                            return Ok(Talked::Gone(JobError::snooze(OTHER_PROTOCOL_SNOOZE, what).into()));
                         }
-                        Some(asked) => {
-                            self.asked = Some(asked);
-                            Ok(Meaning::Note)
+                        Ok(Heard::Note) => {}
+                        Ok(Heard::Reply(place, result)) => {
+                            let Some((task, has_read_all)) = jobs.take(place, &input) else { continue };
+                            task.context().report_usage(meter.used());
+                            meter = JobMeter::start(self.process.id());
+                            if !has_read_all {
+                                out_of_step = Some("it replied before it had read its job");
+                            } else if lines.is_cut {
+                                out_of_step = Some("its output was too large");
+                            }
+                            // A child of the program may have been killed.
+                            let out_of_memory = result.is_err().then(|| self.process.out_of_memory()).flatten();
+                            self.jobs += 1;
+                            replies += 1;
+                            is_next |= place == 0;
+                            task.end(match (result, out_of_memory) {
+                                (Err(error), Some(what)) => {
+                                    Err(JobError::out_of_memory(format!("{what}: {error}")).into())
+                                }
+                                (result, _) => result.map_err(BoxError::from),
+                            });
                         }
-                        None => said.about(bytes, context, runner.max_output),
-                    });
-                    match meaning {
-                        Ok(Meaning::Note) => {}
-                        Ok(Meaning::Reply(result)) => {
-                            context.report_usage(meter.used());
-                            lines.remove_read(&mut self.output);
-                            let has_read_all = input.is_written() && self.process.takes_input();
-                            return Ok(Talked::Answered { result, has_read_all });
-                        }
-                        Err(wrong) => {
-                            context.report_usage(meter.used());
-                            return Ok(Talked::Wrong(protocol::invalid(&wrong, line)));
+                        Err((place, wrong)) => {
+                            jobs.at(place).into_iter().for_each(|context| context.report_usage(meter.used()));
+                            return Ok(Talked::Wrong(place, protocol::invalid(&wrong, line)));
                         }
                     }
                 }
                 lines.remove_read(&mut self.output);
+                if replies > 0 {
+                    self.pace.replied(replies, read_at.elapsed());
+                    read_at = Instant::now();
+                    if is_next {
+                        self.errors.drop_first(of_earlier_jobs);
+                    }
+                    match out_of_step {
+                        Some(why) => return Ok(Talked::OutOfStep(why)),
+                        None if jobs.sent() == 0 => return Ok(Talked::Answered),
+                        None => {}
+                    }
+                }
             } else {
                 self.output.clear();
             }
+            let Some(context) = jobs.at(0) else { return Ok(Talked::Answered) };
             match ending.why() {
                 Some(why) if !ending.goes_on(&self.process) => {
                     context.report_usage(meter.used());
@@ -159,8 +223,29 @@ impl Talk {
                     context.report_usage(meter.used());
                     return Ok(Talked::Gone(self.gone(context)?));
                 }
+                None if !self.process.takes_input() && jobs.has_unwritten(&input) => {
+                    // It may be about to exit, or have replied to a part of a job.
+                    if closed_at.get_or_insert_with(Instant::now).elapsed() >= CLOSED {
+                        return Ok(Talked::ClosedInput);
+                    }
+                }
                 _ => {}
             }
+        }
+    }
+
+    /// Writes what the program takes now.
+    fn write(&mut self, input: &mut Outgoing) {
+        let mut rest = Input::part(input.rest());
+        self.process.write(&mut rest);
+        let left = rest.left();
+        self.is_left(input, left);
+    }
+
+    /// Records that all but this many bytes are written, unless the program has closed its standard input.
+    fn is_left(&self, input: &mut Outgoing, left: usize) {
+        if self.process.takes_input() {
+            input.is_left(left);
         }
     }
 
@@ -211,9 +296,43 @@ impl Talk {
     }
 }
 
+/// What a line means, with the bytes after it. If it is wrong, returns the place of the job that it is about, and why.
+fn heard(
+    said: Result<Said, String>,
+    bytes: &[u8],
+    may_ask: bool,
+    jobs: &Pipeline<impl Task>,
+    max_output: usize,
+) -> Result<Heard, (usize, String)> {
+    let of_first = |wrong| (0, wrong);
+    let said = said.map_err(of_first)?;
+    if let Some(other) = said.other_protocol() {
+        return Ok(Heard::OtherProtocol(other));
+    }
+    match said.asked().map_err(of_first)? {
+        Some(_) if !may_ask => return Err(of_first("only its first line can have protocol".to_owned())),
+        Some(asked) => return Ok(Heard::Asked(asked)),
+        None => {}
+    }
+    let place = match said.job_id() {
+        Some(job_id) if jobs.sent() > 1 => jobs.place_of(job_id).ok_or_else(|| {
+            of_first(format!("it is for job {job_id}, but the program has {} other jobs", jobs.sent()))
+        })?,
+        _ => 0,
+    };
+    let Some(context) = jobs.at(place) else { return Ok(Heard::Note) };
+    match said.about(bytes, context, max_output) {
+        Ok(Meaning::Note) => Ok(Heard::Note),
+        Ok(Meaning::Reply(result)) => Ok(Heard::Reply(place, result)),
+        Err(wrong) => Err((place, wrong)),
+    }
+}
+
 /// The lines in a program's output, with the bytes after them.
 #[derive(Default)]
 struct Lines {
+    /// Whether the bytes after the last line are too many to be read.
+    is_cut: bool,
     /// Bytes of the output that were read.
     read: usize,
     /// Bytes of the output in which no line ends.
@@ -246,8 +365,8 @@ impl Lines {
         };
         let (line, begin, length) = (&output[self.read..end], end + 1, said.bytes_after());
         if length > longest {
-            // An output that is too large is dead, however large it is: it would be as large again. Its bytes are read
-            // as something that nobody has asked for.
+            // A job whose output is too large is dead, however large it is: the output would be as large again.
+            self.is_cut = true;
             let too_long = || format!("more than {longest} bytes are to follow it");
             let said = if said.is_output() { Ok(said) } else { Err(too_long()) };
             return Some((said, line, &[]));
