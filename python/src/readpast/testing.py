@@ -7,7 +7,7 @@ import json
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Callable
+from typing import Any, Callable, Literal
 
 from . import worker
 from ._job import Job, Notes
@@ -23,7 +23,8 @@ __all__ = ["Result", "run", "server"]
 def server(*queues: str) -> Iterator[str]:
     """Runs `readpast dev`, an in-memory stand-in for SQL Server, and yields its connection string.
 
-    It has these queues, which keep outputs, and a queue `default`.
+    It has these queues, which keep outputs, and a queue `default`. It ends with the `with` block. `worker.run` never
+    leaves the block: run workers in a process of their own.
     """
     # Without TLS: not every driver can be told to trust the certificate.
     command = [find_program(), "dev", "--json", "--tls", "off"]
@@ -47,8 +48,7 @@ def server(*queues: str) -> Iterator[str]:
 class Result:
     """The outcome of a job, and what its handler reported."""
 
-    #: `done`, `retry`, `snooze`, `move` or `dead`.
-    outcome: str = "done"
+    outcome: Literal["done", "retry", "snooze", "move", "dead"] = "done"
     output: bytes | None = None
     #: The job's error: a message, or a traceback.
     error: str | None = None
@@ -110,6 +110,7 @@ def run(
         reply = failure(error)
         result.exception = error
         result.error = str(reply["error"])
-        ends = {"dead": "dead", "snooze_s": "snooze", "move_to": "move"}
-        result.outcome = next((outcome for name, outcome in ends.items() if name in reply), "retry")
+        result.outcome = (
+            "dead" if "dead" in reply else "snooze" if "snooze_s" in reply else "move" if "move_to" in reply else "retry"
+        )
     return result
