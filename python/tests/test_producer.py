@@ -148,7 +148,7 @@ class ByProgram(unittest.TestCase):
     def test_a_result_is_awaited(self) -> None:
         _name, queue = self.name, self.queue
         job_id = queue.enqueue(NewJob(1)).job_id
-        with self.assertRaisesRegex(ResultTimeout, f"`readpast job {job_id}` shows why"):
+        with self.assertRaisesRegex(ResultTimeout, f"`readpast job {job_id}` shows why it waits"):
             queue.result(job_id, timeout=0.02)
 
     def test_a_job_is_part_of_the_callers_transaction(self) -> None:

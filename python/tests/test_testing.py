@@ -7,7 +7,7 @@ import os
 import pickle
 import subprocess
 import sys
-import typing  # for annotations that are text
+import typing  # noqa: F401 (for annotations that are text)
 import unittest
 
 from readpast import Dead, Failed, Job, Move, Queue, Retry, Snooze, testing, worker

@@ -169,7 +169,8 @@ class Queue:
             if end is not None:
                 return end
             if left == 0:
-                raise ResultTimeout(f"job {job_id} has not finished within {limit:g} s; `readpast job {job_id}` shows why")
+                late = f"job {job_id} has not finished within {limit:g} s"
+                raise ResultTimeout(f"{late}; `readpast job {job_id}` shows why it waits")
             time.sleep(delay if left is None else min(delay, left))
             delay = min(2 * delay, LAST_LOOK_S)
 

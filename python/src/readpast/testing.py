@@ -18,6 +18,8 @@ from ._wire import Request
 
 __all__ = ["Result", "run", "server"]
 
+Ending = Literal["done", "retry", "snooze", "move", "dead"]
+
 
 @contextlib.contextmanager
 def server(*queues: str) -> Iterator[str]:
@@ -48,7 +50,7 @@ def server(*queues: str) -> Iterator[str]:
 class Result:
     """The outcome of a job, and what its handler reported."""
 
-    outcome: Literal["done", "retry", "snooze", "move", "dead"] = "done"
+    outcome: Ending = "done"
     output: bytes | None = None
     #: The job's error: a message, or a traceback.
     error: str | None = None
@@ -110,7 +112,6 @@ def run(
         reply = failure(error)
         result.exception = error
         result.error = str(reply["error"])
-        result.outcome = (
-            "dead" if "dead" in reply else "snooze" if "snooze_s" in reply else "move" if "move_to" in reply else "retry"
-        )
+        ends: dict[str, Ending] = {"dead": "dead", "snooze_s": "snooze", "move_to": "move"}
+        result.outcome = next((ending for name, ending in ends.items() if name in reply), "retry")
     return result
