@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import datetime
 import os
+import sys
 import unittest
 import uuid
 from typing import Any, ClassVar
 from unittest import mock
 
 import readpast as package
-from readpast import InvalidJob, NewJob, Queue, QueueFull, ResultTimeout, UnknownQueue, _drivers, testing
+from readpast import InvalidJob, NewJob, Queue, QueueFull, ResultTimeout, UnknownQueue, _by_program, _drivers, testing
 from readpast._drivers import DRIVERS, Driver, Settings, Unsuitable
 from support import has_program, needs_posix, needs_program, readpast
 
@@ -134,29 +135,21 @@ class ByProgram(unittest.TestCase):
                 small.enqueue_many(range(1_001))
                 small.enqueue_many([1])
             self.assertLessEqual(full.exception.added, 1_000)
-        for wrong in (
-            NewJob(1, kind="with space"),
-            NewJob(1, key="control\0"),
-            NewJob(1, key="k" * 257),
-            NewJob(1, group=" g"),
-            NewJob(1, headers={"readpast-x": "1"}),
-            NewJob(1, needs={"threads": -1}),
-        ):
-            with self.assertRaises(InvalidJob):
-                queue.enqueue_many([wrong])
-        with self.assertRaises(InvalidJob):
-            queue.enqueue(1, kind="with space")
-        with self.assertRaisesRegex(package.Error, "there is no batch 99"):
-            queue.enqueue(1, batch=99)
-        with self.assertRaisesRegex(ValueError, "without a time zone"):
-            queue.enqueue(1, due_at=datetime.datetime(2100, 1, 1))
+        # mssql-python does not report the number of an error.
+        invalid = package.Error if self.name == "mssql-python" else InvalidJob
+        for call in (lambda: queue.enqueue(1, batch=99), lambda: queue.enqueue_many([NewJob(1, batch=99)])):
+            with self.assertRaisesRegex(invalid, "there is no batch 99"):
+                call()
+        with self.assertRaisesRegex(invalid, f"is {1 << 60}; it must be the id of a job"):
+            queue.enqueue(1, after=[1 << 60])
         # The connection is good for further calls.
         queue.enqueue(1)
 
     def test_a_result_is_awaited(self) -> None:
         _name, queue = self.name, self.queue
-        with self.assertRaises(ResultTimeout):
-            queue.result(queue.enqueue(1).job_id, timeout=0.02)
+        job_id = queue.enqueue(NewJob(1)).job_id
+        with self.assertRaisesRegex(ResultTimeout, f"`readpast job {job_id}` shows why it waits"):
+            queue.result(job_id, timeout=0.02)
 
     def test_a_job_is_part_of_the_callers_transaction(self) -> None:
         if self.driver is None:
@@ -218,6 +211,92 @@ class ByPymssql(ByProgram):
     driver = DRIVERS[3]
 
 
+class Values(unittest.TestCase):
+    """A wrong value is the same error with each driver and without one."""
+
+    def test_what_is_invalid(self) -> None:
+        naive = datetime.datetime(2100, 1, 1)
+        aware = naive.replace(tzinfo=datetime.timezone.utc)
+        cases: list[tuple[dict[str, Any], str]] = [
+            ({"kind": ""}, "kind is ''; it must have 1 to 64"),
+            ({"kind": "a b"}, "kind is 'a b'; it must have 1 to 64"),
+            ({"key": "k" * 257}, "it must have 1 to 256 characters"),
+            ({"key": "control\0"}, "no control characters"),
+            ({"group": " g"}, "no spaces"),
+            ({"priority": 32_768}, "priority is 32768; it must be -32768 to 32767"),
+            ({"max_attempts": 0}, "max_attempts is 0; it must be 1 to 2147483647"),
+            ({"delay": -1}, "delay is -1; it must be 0 to 315360000 seconds"),
+            ({"delay": float("nan")}, "delay is nan"),
+            ({"start_within": 0}, "start_within is 0; it must be 0.001 to 315360000 seconds"),
+            ({"time_limit": datetime.timedelta(days=25)}, "time_limit is 25 days.*; it must be 0.001 to 2147483.647"),
+            ({"delay": 1, "due_at": aware}, "delay and due_at cannot be combined"),
+            ({"start_within": 1, "start_by": aware}, "start_within and start_by cannot be combined"),
+            ({"due_at": naive}, "due_at is 2100-01-01 00:00:00, without a time zone"),
+            ({"headers": {"readpast-x": "1"}}, "must not begin with readpast-"),
+            ({"headers": {"x": "y" * 1_293}}, "headers has 1301 characters"),
+            ({"headers": {"x": float("nan")}}, "headers cannot become JSON"),
+            ({"correlation_id": "7"}, "correlation_id is '7'; it must be a UUID"),
+            ({"batch": 0}, "batch is 0"),
+            ({"needs": {"threads": 0}}, "the need of threads is 0; it must be 1 to 1024"),
+            ({"needs": {"memory": 1 << 51}}, "the need of memory is"),
+            ({"needs": {"gpu": 1_000_001}}, "the need of gpu is 1000001; it must be 1 to 1000000"),
+            ({"needs": {"a b": 1}}, "a name in needs is 'a b'"),
+            ({"after": [0]}, "an id in after is 0"),
+            ({"on_dead": "die"}, "on_dead is 'die'; it must be hold, cancel or run"),
+        ]
+        for values, message in cases:
+            with self.subTest(values), self.assertRaisesRegex(InvalidJob, message):
+                NewJob(1, **values).prepared()
+
+    def test_what_has_a_wrong_type(self) -> None:
+        cases: list[tuple[str, Any, str]] = [
+            ("kind", 7, "kind is 7; it must be text"),
+            ("key", b"k", "key is b'k'; it must be text"),
+            ("group", 7, "group is 7; it must be text"),
+            ("priority", "1", "priority is '1'; it must be an integer"),
+            ("priority", None, "priority is None; it must be an integer"),
+            ("max_attempts", 1.5, "max_attempts is 1.5; it must be an integer"),
+            ("max_attempts", True, "max_attempts is True; it must be an integer"),
+            ("delay", "1", "delay is '1'; it must be seconds or a timedelta"),
+            ("start_within", [], r"start_within is \[\]; it must be seconds"),
+            ("time_limit", True, "time_limit is True; it must be seconds"),
+            ("due_at", "2100-01-01", "due_at is '2100-01-01'; it must be a datetime with a time zone"),
+            ("start_by", 7, "start_by is 7; it must be a datetime"),
+            ("headers", [("a", "b")], "headers is .*; it must be a mapping"),
+            ("headers", {7: "x"}, "a name in headers is 7; it must be text"),
+            ("headers", {"x": {1}}, "headers cannot become JSON: Object of type set"),
+            ("correlation_id", 7, "correlation_id is 7; it must be a UUID"),
+            ("batch", "1", "batch is '1'; it must be an integer"),
+            ("needs", ["gpu"], "needs is .*; it must be a mapping"),
+            ("needs", {7: 1}, "a name in needs is 7; it must be text"),
+            ("needs", {"gpu": 0.5}, "the need of gpu is 0.5; it must be an integer"),
+            ("after", 7, "after is 7; it must be a sequence of job ids"),
+            ("after", "12", "after is '12'; it must be a sequence of job ids"),
+            ("after", package.Enqueued(1, False), "an id in after is False; it must be an integer"),
+        ]
+        for name, value, message in cases:
+            with self.subTest(name, value=value), self.assertRaisesRegex(TypeError, message):
+                NewJob(1, **{name: value}).prepared()
+
+    def test_the_ends_of_the_ranges(self) -> None:
+        prepared = NewJob(
+            1, priority=-32_768, max_attempts=1, delay=0, start_within=0.001, time_limit=2_147_483.647,
+            batch=1, needs={"memory": 1 << 50, "a=b": 1_000_000}, headers={"x": "y" * 1_292}, after=(1,),
+        ).prepared()  # fmt: skip
+        self.assertEqual((prepared.settings["time_limit_ms"], prepared.after), (2_147_483_647, [1]))
+
+    def test_a_new_job_is_no_payload(self) -> None:
+        job = NewJob({"a": 1}, kind="k")
+        self.assertEqual(NewJob(job).prepared(), job.prepared())
+        with self.assertRaisesRegex(TypeError, "pass only the NewJob"):
+            Queue("jobs", "Server=x").enqueue(job, key="k")
+
+    def test_what_is_no_list_of_jobs(self) -> None:
+        for jobs in ("abc", b"abc", memoryview(b"abc"), {"a": 1}):
+            with self.assertRaisesRegex(TypeError, "pass a list"):
+                Queue("jobs", "Server=x").enqueue_many(jobs)
+
+
 class ConnectionStrings(unittest.TestCase):
     def test_keys_and_values(self) -> None:
         parse = _drivers.parse
@@ -246,6 +325,26 @@ class ConnectionStrings(unittest.TestCase):
         for text in ("Server=x", "Server=x;Encrypt=strict", "Server=x;Authentication=Active Directory Default"):
             with self.assertRaises(Unsuitable):
                 pymssql.connect(None, Settings(text))
+
+    def test_python_tds_does_not_encrypt_without_pyopenssl(self) -> None:
+        missing = mock.patch.dict(sys.modules, {"OpenSSL": None, "OpenSSL.SSL": None})
+        with missing, self.assertRaisesRegex(Unsuitable, "it needs pyOpenSSL"):
+            DRIVERS[2].connect(None, Settings("Server=x;TrustServerCertificateCA=ca.pem"))
+
+    def test_the_numbers_of_errors(self) -> None:
+        by_pytds = Exception("there is no batch 99", None)
+        by_pytds.number = 58021  # type: ignore[attr-defined]
+        for error, number in [
+            (by_pytds, 58021),
+            (Exception(58021, b"there is no batch 99"), 58021),
+            (Exception("42000", "[42000] [SQL Server]there is no batch 99 (58021) (SQLExecDirectW)"), 58021),
+            (Exception("there is no batch 99"), None),
+        ]:
+            self.assertEqual(_drivers.number_of(error), number)
+
+    def test_usage_is_no_part_of_an_error(self) -> None:
+        text = "error: invalid value 'x' for '--memory <BYTES>'\n\n  tip: none\n\nFor more information, try '--help'."
+        self.assertEqual(str(_by_program._error(2, text)), "invalid value 'x' for '--memory <BYTES>'")
 
     def test_a_misspelt_value_does_not_switch_encryption_off(self) -> None:
         for text in ("Server=x;Encrypt=ture", "Server=x;Encrypt=1", "Server=x;TrustServerCertificate=nein"):

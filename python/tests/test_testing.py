@@ -7,6 +7,7 @@ import os
 import pickle
 import subprocess
 import sys
+import typing  # noqa: F401 (for annotations that are text)
 import unittest
 
 from readpast import Dead, Failed, Job, Move, Queue, Retry, Snooze, testing, worker
@@ -90,6 +91,27 @@ class Jobs(unittest.TestCase):
                 return len(payload)
 
         self.assertEqual(testing.run(Callable(), b"abc").output, b"3")
+
+    def test_annotations_of_several_types(self) -> None:
+        texts = ["typing.Union[str, bytes]", "typing.Optional[bytearray]"]
+        if sys.version_info >= (3, 10):
+            texts += ["bytes | None", "int | memoryview"]
+        for text in [*texts, "typing.Optional[dict]"]:
+
+            def work(payload):  # type: ignore[no-untyped-def]
+                return payload
+
+            work.__annotations__ = {"payload": text}
+            error = testing.run(work, {"a": 1}).error
+            self.assertEqual(error is not None and "it must be str, bytes" in error, text in texts, error)
+
+    def test_a_bound_method_is_a_handler(self) -> None:
+        class Prices:
+            def work(self, payload: int) -> int:
+                return 2 * payload
+
+        self.assertEqual(testing.run(Prices().work, 21).output, b"42")
+        self.assertIn("is a method without its object", testing.run(Prices.work, 21).error or "")
 
     def test_a_handler_is_found_by_its_kind(self) -> None:
         self.addCleanup(worker.handlers.clear)

@@ -6,15 +6,19 @@ from collections.abc import Mapping, Sequence
 
 from ._drivers import Connection, binary, mark_of, rows_of
 from ._new_job import End, Enqueued, EnqueuedMany, Limits, Prepared
-from .exceptions import InvalidJob, QueueFull, UnknownQueue
+from .exceptions import Error, InvalidJob, QueueFull, UnknownQueue
 
 #: Columns of the table types `enqueue_list` and `detail_list` of the schema.
 OF_ENQUEUE_LIST = ("priority", "delay_ms", "due_at", "max_attempts", "dedup_key", "correlation_id", "kind")
 OF_DETAIL_LIST = ("time_limit_ms", "headers", "group_key", "batch_id", "needs", "start_by", "start_within_ms")
 
-#: Error numbers of the procedures.
-UNKNOWN_QUEUE = 58001
-QUEUE_FULL = 58023
+#: Errors of the procedures by their numbers. Other numbers are not about a job or its queue.
+ERRORS: dict[int | None, type[Error]] = {
+    58001: UnknownQueue,
+    58003: InvalidJob,
+    58021: InvalidJob,  # its batch
+    58023: QueueFull,
+}
 
 
 class Session:
@@ -115,12 +119,8 @@ class Session:
 
 
 def _check(status: int, refused: str | None) -> None:
-    if status == UNKNOWN_QUEUE:
-        raise UnknownQueue(refused)
-    if status == QUEUE_FULL:
-        raise QueueFull(refused)
     if status:
-        raise InvalidJob(refused)
+        raise ERRORS.get(status, InvalidJob)(refused)
 
 
 def _insert(table: str, columns: Sequence[str], rows: Sequence[Mapping[str, str]]) -> str:

@@ -104,6 +104,9 @@ class Program:
 def _error(code: int, text: str) -> Error:
     """The error that the program reports. Only its last message is the error's."""
     message = text.rpartition("readpast: ")[2]
+    if message.startswith("error: "):
+        # Of the parser of options: hints and the usage follow.
+        message = message[len("error: ") :].partition("\n\n")[0]
     if code == UNKNOWN:
         error: Error = UnknownQueue(message)
     elif code == REFUSED and "is full" in message:

@@ -186,6 +186,11 @@ def _by_pytds(module: Any, settings: Settings) -> Connection:
     if settings.is_on("encrypt", True):
         if settings.is_on("trustservercertificate"):
             raise Unsuitable("it always checks the server's certificate")
+        try:
+            importlib.import_module("OpenSSL.SSL")
+        except Exception as error:
+            # Not only ImportError: its version may not suit that of cryptography.
+            raise Unsuitable("it needs pyOpenSSL to encrypt") from error
         authority = settings.get("trustservercertificateca") or ssl.get_default_verify_paths().cafile
         if authority is None:
             raise Unsuitable("it needs TrustServerCertificateCA")
@@ -283,6 +288,13 @@ def binary(connection: Connection, data: bytes) -> object:
 
 def _module_of(connection: Connection) -> str:
     return type(connection).__module__.split(".")[0].lstrip("_")
+
+
+def number_of(error: BaseException) -> int | None:
+    """SQL Server's number of a driver's exception; None if there is none. mssql-python does not report it."""
+    numbers = [getattr(error, "number", None), *error.args]  # python-tds, pymssql
+    found = re.search(r"\((\d+)\) \(SQL", str(error))  # pyodbc
+    return next((number for number in numbers if isinstance(number, int)), int(found[1]) if found else None)
 
 
 def message_of(error: BaseException) -> str:

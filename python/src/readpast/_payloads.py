@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import inspect
 import json
+import types
 import typing
 from typing import Any, Callable, Union
 
@@ -13,6 +14,9 @@ from .exceptions import Dead
 
 Payload = Union[bytes, bytearray]
 Decoder = Callable[[Payload], object]
+
+#: The annotations that are not JSON.
+AS_SENT = (str, bytes, bytearray, memoryview)
 
 _parse = json.JSONDecoder().raw_decode
 
@@ -62,6 +66,13 @@ def decoder(function: Callable[..., object], parameter: inspect.Parameter) -> De
     while isinstance(hint, str):
         hint = _resolved(hint, function)
     expected = typing.get_origin(hint) or hint
+    # `bytes | None` is of another type than `Union[bytes, None]` before Python 3.14.
+    is_union = expected in (Union, getattr(types, "UnionType", Union))
+    if is_union and any(form in typing.get_args(hint) for form in AS_SENT):
+        raise TypeError(
+            f"the parameter {parameter.name} of {getattr(function, '__qualname__', function)} is {hint}; it must be "
+            "str, bytes, bytearray or memoryview alone, a dataclass, or a type of JSON"
+        )
     if expected is str:
         return _text
     if expected in (bytes, bytearray):

@@ -13,10 +13,10 @@ from types import TracebackType
 from typing import Any, Callable, TypeVar, Union
 from uuid import UUID
 
-from ._by_driver import Session
+from ._by_driver import ERRORS, Session
 from ._by_program import Program
-from ._drivers import Connection, connect, message_of, rows_of
-from ._new_job import End, Enqueued, EnqueuedMany, Limits, NewJob, parts
+from ._drivers import Connection, connect, message_of, number_of, rows_of
+from ._new_job import NO_LISTS, End, Enqueued, EnqueuedMany, Limits, NewJob, OnDead, parts
 from .exceptions import Error, Failed, InvalidJob, QueueFull, ResultTimeout, Seconds, UnknownQueue, in_seconds
 
 T = TypeVar("T")
@@ -103,9 +103,9 @@ class Queue:
         batch: int | None = None,
         needs: Mapping[str, int] | None = None,
         after: Sequence[int] = (),
-        on_dead: str = "hold",
+        on_dead: OnDead = "hold",
     ) -> Enqueued:
-        """Adds a job. `NewJob` explains the arguments.
+        """Adds a job. `NewJob` explains the arguments. A `NewJob` instead of the payload takes no further ones.
 
         Raises:
             UnknownQueue, QueueFull, InvalidJob: nothing was added. Your transaction stays open.
@@ -128,6 +128,8 @@ class Queue:
             UnknownQueue, QueueFull, InvalidJob, Error: as for `enqueue`. Outside your own transaction, the jobs of
                 earlier calls were added; the error's `added` says how many.
         """
+        if isinstance(jobs, NO_LISTS):
+            raise TypeError(f"the jobs are one {type(jobs).__name__}; pass a list, or use enqueue")
         added = duplicates = 0
         enqueued: list[Enqueued] | None = []
         try:
@@ -167,7 +169,8 @@ class Queue:
             if end is not None:
                 return end
             if left == 0:
-                raise ResultTimeout(f"job {job_id} has not finished within {limit:g} s")
+                late = f"job {job_id} has not finished within {limit:g} s"
+                raise ResultTimeout(f"{late}; `readpast job {job_id}` shows why it waits")
             time.sleep(delay if left is None else min(delay, left))
             delay = min(2 * delay, LAST_LOOK_S)
 
@@ -193,6 +196,9 @@ class Queue:
         except Exception as error:
             # A failed call leaves its connection in an unknown state.
             self._disconnect()
+            kind = ERRORS.get(number_of(error))
+            if kind is not None:
+                raise kind(message_of(error)) from error
             raise Error(f"queue {self.name}: {message_of(error)}") from error
         except BaseException:
             self._disconnect()

@@ -44,6 +44,7 @@ class Handler:
 
     def __init__(self, function: Callable[..., object]) -> None:
         self.function = function
+        self.name = getattr(function, "__qualname__", repr(function))
         self.takes_job = False
         self.decode: Decoder | None = None
 
@@ -53,9 +54,15 @@ class Handler:
         Raises:
             TypeError: if a handler cannot have these parameters.
         """
-        name = getattr(self.function, "__qualname__", repr(self.function))
+        name = self.name
         try:
             parameters = list(inspect.signature(self.function).parameters.values())
+            # A bound method's signature has no self.
+            if inspect.isfunction(self.function) and parameters and parameters[0].name in ("self", "cls"):
+                raise TypeError(
+                    f"the handler {name} is a method without its object; register that of an object, as in "
+                    "worker.job(kind)(object.method)"
+                )
             of_calls = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
             needed = [p for p in parameters if p.kind in of_calls and p.default is p.empty]
             by_name = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
@@ -76,8 +83,14 @@ class Handler:
             assert self.decode is not None
         payload = self.decode(request.payload)
         if self.takes_job:
-            return encoded(self.function(payload, Job(request.fields, request.payload, request.checkpoint, wire)))
-        return encoded(self.function(payload))
+            result = self.function(payload, Job(request.fields, request.payload, request.checkpoint, wire))
+        else:
+            result = self.function(payload)
+        try:
+            return encoded(result)
+        except (TypeError, ValueError, BufferError, NotImplementedError, RecursionError) as error:
+            # The traceback would show only how JSON is written.
+            raise TypeError(f"the result of {self.name} cannot be an output: {error}") from None
 
 
 def is_served() -> bool:

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from numbers import Number
 from typing import Union
 
 Seconds = Union[float, timedelta]
 
 
+def seconds_of(value: Seconds, name: str) -> float:
+    """The value in seconds. Raises TypeError if it is neither a number nor a timedelta."""
+    # A Number is also one of NumPy, and a Decimal.
+    if isinstance(value, bool) or not isinstance(value, (timedelta, Number)):
+        raise TypeError(f"{name} is {value!r}; it must be seconds or a timedelta")
+    return value.total_seconds() if isinstance(value, timedelta) else float(value)
+
+
 def in_seconds(value: Seconds, name: str) -> float:
     """The value in seconds. Raises ValueError if it is negative or not a number."""
-    seconds = value.total_seconds() if isinstance(value, timedelta) else float(value)
+    seconds = seconds_of(value, name)
     if not 0 <= seconds < float("inf"):
         raise ValueError(f"{name} is {value}; it must be 0 or more seconds")
     return seconds
@@ -105,7 +114,7 @@ class QueueFull(Error):
     """The queue has as many unfinished jobs as it may have (`max_depth`)."""
 
 
-class InvalidJob(Error):
+class InvalidJob(Error, ValueError):
     """A value of the job is invalid; the message says why."""
 
 

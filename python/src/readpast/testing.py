@@ -7,7 +7,7 @@ import json
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Callable
+from typing import Any, Callable, Literal
 
 from . import worker
 from ._job import Job, Notes
@@ -18,12 +18,15 @@ from ._wire import Request
 
 __all__ = ["Result", "run", "server"]
 
+Ending = Literal["done", "retry", "snooze", "move", "dead"]
+
 
 @contextlib.contextmanager
 def server(*queues: str) -> Iterator[str]:
     """Runs `readpast dev`, an in-memory stand-in for SQL Server, and yields its connection string.
 
-    It has these queues, which keep outputs, and a queue `default`.
+    It has these queues, which keep outputs, and a queue `default`. It ends with the `with` block. `worker.run` never
+    leaves the block: run workers in a process of their own.
     """
     # Without TLS: not every driver can be told to trust the certificate.
     command = [find_program(), "dev", "--json", "--tls", "off"]
@@ -47,8 +50,7 @@ def server(*queues: str) -> Iterator[str]:
 class Result:
     """The outcome of a job, and what its handler reported."""
 
-    #: `done`, `retry`, `snooze`, `move` or `dead`.
-    outcome: str = "done"
+    outcome: Ending = "done"
     output: bytes | None = None
     #: The job's error: a message, or a traceback.
     error: str | None = None
@@ -110,6 +112,6 @@ def run(
         reply = failure(error)
         result.exception = error
         result.error = str(reply["error"])
-        ends = {"dead": "dead", "snooze_s": "snooze", "move_to": "move"}
-        result.outcome = next((outcome for name, outcome in ends.items() if name in reply), "retry")
+        ends: dict[str, Ending] = {"dead": "dead", "snooze_s": "snooze", "move_to": "move"}
+        result.outcome = next((ending for name, ending in ends.items() if name in reply), "retry")
     return result

@@ -20,6 +20,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Callable, NoReturn, TypeVar, overload
 
+from ._new_job import check_name
 from ._program import environment, find_program
 from ._serve import Handler, is_of_one_job, is_served, serve, take_standard_streams
 from .exceptions import Error
@@ -49,18 +50,20 @@ def job(kind: Any = None) -> Any:
     """
     if callable(kind):
         return _add(None, kind)
+    if kind is not None:
+        check_name("kind", kind)
     return lambda function: _add(kind, function)
 
 
 def _add(kind: str | None, function: Function) -> Function:
-    name = getattr(function, "__qualname__", repr(function))
+    handler = Handler(function)
     if kind in handlers:
         what = "jobs without a kind of their own" if kind is None else f"kind {kind}"
-        raise ValueError(f"there is a handler for {what} already; {name} cannot be another")
+        raise ValueError(f"there is a handler for {what} already; {handler.name} cannot be another")
     # Its result would be a coroutine, and nothing would run.
     if inspect.iscoroutinefunction(function):
-        raise TypeError(f"the handler {name} is async; make it a plain function that calls asyncio.run")
-    handlers[kind] = Handler(function)
+        raise TypeError(f"the handler {handler.name} is async; make it a plain function that calls asyncio.run")
+    handlers[kind] = handler
     return function
 
 
@@ -77,6 +80,9 @@ def run(
     Starts `readpast work QUEUE --keep`, which starts this script in each of its `processes` (by default, one per core).
     There, `run` runs the jobs that the worker sends.
 
+    Except on Windows, the worker replaces this process: `finally`, `with` and `atexit` of the script do not run, and
+    what the script has started, such as `testing.server`, continues. Start those in another process.
+
     Args:
         queue: the queue's name.
         url: the ADO.NET connection string; by default, READPAST_URL.
@@ -86,7 +92,12 @@ def run(
 
     Raises:
         Error: if there is no handler, no program `readpast`, or no script for it to start.
+        TypeError, ValueError: if a handler or an argument is invalid.
     """
+    if isinstance(options, str):
+        raise TypeError(f"options is {options!r}; it must be a list, such as ['--time-limit', '60s']")
+    if processes is not None and processes < 1:
+        raise ValueError(f"processes is {processes}; it must be 1 or more")
     if not handlers:
         raise Error("there is no handler: decorate a function with @worker.job before worker.run")
     for handler in handlers.values():
