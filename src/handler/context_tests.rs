@@ -87,3 +87,14 @@ async fn the_last_context_may_go_inside_of_a_runtime() {
     });
     drop(context.join().unwrap()); // a runtime that waited for its threads would panic here
 }
+
+#[test]
+fn a_test_s_state_wins_over_that_of_the_handlers() {
+    let handlers = crate::handler::Handlers::any(|_, context| {
+        Ok(crate::handler::Output::bytes(format!("{} {}", context.state::<&str>(), context.state::<u8>())))
+    });
+    let handlers = handlers.state("the handlers'").state(1_u8);
+    let context = Context::for_test(Job::for_test(NewJob::text(""))).with_state("the test's");
+    let outcome = handlers.run_for_test(context);
+    assert_eq!(outcome, crate::job::Outcome::Done { output: Some(b"the test's 1".to_vec()), follow_ups: vec![] });
+}

@@ -449,17 +449,6 @@ mod tests {
     }
 
     #[test]
-    fn a_test_s_state_wins_over_that_of_the_handlers() {
-        let handlers = Handlers::any(|_, context| {
-            Ok(Output::bytes(format!("{} {}", context.state::<&str>(), context.state::<u8>())))
-        });
-        let handlers = handlers.state("the handlers'").state(1_u8);
-        let context = Context::for_test(Job::for_test(NewJob::text(""))).with_state("the test's");
-        let outcome = handlers.run_for_test(context);
-        assert_eq!(outcome, Outcome::Done { output: Some(b"the test's 1".to_vec()), follow_ups: vec![] });
-    }
-
-    #[test]
     fn of_a_job_s_limit_and_a_kind_s_and_a_test_s_the_nearest_wins() {
         let left = |job: NewJob, of_test: Option<Duration>| {
             let handlers = Handlers::new().kind("k", |_, context| {

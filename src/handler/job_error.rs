@@ -1,7 +1,9 @@
 //! The error with which a handler says why a job failed, and what happens to the job.
 
+use std::any::Any;
 use std::error::Error as StdError;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use crate::error::{BoxError, InvalidPayload};
@@ -185,6 +187,25 @@ pub(crate) fn message(error: &(dyn StdError + 'static)) -> String {
         }
     }
     message
+}
+
+/// The error of a run that has panicked.
+pub(super) fn panic_error(what: &str, panic: Box<dyn Any + Send>) -> BoxError {
+    let error = JobError::retry(format!("{what}: {}", panic_message(&*panic)));
+    // A panic's payload is the handler's, and its drop may panic as well.
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(panic)));
+    error.into()
+}
+
+/// The text of a panic, if it has one.
+pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    if let Some(message) = panic.downcast_ref::<&str>() {
+        message
+    } else if let Some(message) = panic.downcast_ref::<String>() {
+        message
+    } else {
+        "no message"
+    }
 }
 
 #[cfg(test)]

@@ -14,9 +14,8 @@ use crate::job::Outcome;
 
 use super::context::Context;
 use super::handlers::{Function, Handler, Handlers, ManyJobs, Stated};
-use super::job_error::JobError;
+use super::job_error::{JobError, panic_error};
 use super::output::{IntoOutput, Output};
-use super::run::panic_error;
 
 /// The error of a run that is dropped before its end.
 const UNENDED: &str = "the handler dropped the run without ending it";

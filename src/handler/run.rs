@@ -1,6 +1,5 @@
 //! One run of a handler.
 
-use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
@@ -11,7 +10,7 @@ use crate::text::cut;
 
 use super::context::Context;
 use super::handlers::{Handler, OneJob, Stated};
-use super::job_error::{JobError, Verdict, message, verdict};
+use super::job_error::{JobError, Verdict, message, panic_error, verdict};
 use super::output::Output;
 use super::retry_delay::retry_delay;
 
@@ -131,24 +130,6 @@ pub(crate) fn failure(error: &(dyn std::error::Error + 'static), policy: &RetryC
         Verdict::Dead => Outcome::Dead { error: message },
         Verdict::Snooze(delay) => Outcome::Snooze { delay, error: message },
         Verdict::MoveTo(queue) => Outcome::Move { queue, error: message },
-    }
-}
-
-pub(super) fn panic_error(what: &str, panic: Box<dyn Any + Send>) -> BoxError {
-    let error = JobError::retry(format!("{what}: {}", panic_message(&*panic)));
-    // A panic's payload is the handler's, and its drop may panic as well.
-    let _ = catch_unwind(AssertUnwindSafe(|| drop(panic)));
-    error.into()
-}
-
-/// The text of a panic, if it has one.
-pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
-    if let Some(message) = panic.downcast_ref::<&str>() {
-        message
-    } else if let Some(message) = panic.downcast_ref::<String>() {
-        message
-    } else {
-        "no message"
     }
 }
 
