@@ -65,16 +65,14 @@ class ScriptTest(unittest.TestCase):
         path.write_text(textwrap.dedent(text), encoding="utf-8")
         return str(path)
 
-    def worker(self, handlers: str) -> str:
+    def worker(self, handlers: str, run: str = "worker.run('queue')") -> str:
         """A worker script with these handlers."""
         body = textwrap.dedent(handlers)
-        return self.script(
-            f"import os, sys, time\nimport readpast\nfrom readpast import worker\n{body}\nworker.run('queue')\n"
-        )
+        return self.script(f"import os, sys, time\nimport readpast\nfrom readpast import worker\n{body}\n{run}\n")
 
-    def served(self, handlers: str, **more: str) -> Served:
+    def served(self, handlers: str, run: str = "worker.run('queue')", **more: str) -> Served:
         """A worker script's process, with this test as its worker."""
-        served = Served([sys.executable, self.worker(handlers)], **more)
+        served = Served([sys.executable, self.worker(handlers, run)], **more)
         self.addCleanup(served.kill)
         return served
 
@@ -139,9 +137,9 @@ class Served:
             raise AssertionError(f"the program wrote nothing more: {self.process.stderr.read()!r}")
         self._rest += chunk
 
-    def hello(self) -> Served:
+    def hello(self, **more: int) -> Served:
         line, _ = self.read()
-        assert line == {"protocol": 1, "bytes": True, "stop": True}, line
+        assert line == {"protocol": 1, "bytes": True, "stop": True, **more}, line
         return self
 
     def run(

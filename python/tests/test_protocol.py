@@ -383,6 +383,28 @@ class Jobs(ScriptTest):
         self.assertEqual(program.read()[1], b"True")
         self.assertEqual(program.end(), (0, ""))
 
+    def test_jobs_that_came_ahead_run_one_after_another_and_the_stop_behind_them_is_seen(self) -> None:
+        program = self.served(
+            """
+            @worker.job
+            def echo(payload: bytes, job): return b"%d %d" % (len(payload), job.stopping)
+            """,
+            "worker.run('queue', ahead=20)",
+        ).hello(ahead=20)
+        # The last payload needs several reads, and has line feeds.
+        payloads = [b"a", b"", b"\n{}\n", b"\n" * 200_000]
+        lines = b"".join(
+            b'{"job_id":%d,"attempt":1,"max_attempts":5,"fence":1,"payload_bytes":%d}\n' % (number, len(payload)) + payload
+            for number, payload in enumerate(payloads)
+        )
+        program.write(lines + b'{"stop":true}\n')
+        for number, payload in enumerate(payloads):
+            reply, output = program.read()
+            self.assertEqual((reply["job_id"], output[:-1]), (number, b"%d " % len(payload)))
+        self.assertEqual(output[-1:], b"1")
+        self.assertEqual(program.run(b"b")[1], b"1 1")
+        self.assertEqual(program.end(), (0, ""))
+
     def test_a_thread_of_an_earlier_attempt_cannot_speak_for_the_next(self) -> None:
         program = self.served(
             """

@@ -156,6 +156,18 @@ def work(payload: str, job):
         self.assertIn("SIGABRT", error)
         self.assertIn("in work", error)
 
+    def test_a_crash_costs_one_job_though_others_were_sent_ahead(self) -> None:
+        self.queue.enqueue_many(["crash" if number == 500 else "" for number in range(1_000)])
+        errors = self.drain(
+            """
+@worker.job
+def work(payload: str, job):
+    if payload and job.attempt == 1: os.abort()
+""",
+            "drain=True, processes=1, ahead=100",
+        )
+        self.assertIn("done=1000 retried=1 snoozed=0 dead=0", errors)
+
     def test_a_checkpoint_survives_a_crash(self) -> None:
         job = self.queue.enqueue(None).job_id
         self.drain(

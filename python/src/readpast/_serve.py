@@ -118,7 +118,7 @@ def _is_pipe(descriptor: int) -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
 
 
-def serve(handlers: Mapping[str | None, Handler], wire: Wire) -> NoReturn:
+def serve(handlers: Mapping[str | None, Handler], wire: Wire, ahead: int = 0) -> NoReturn:
     """Runs jobs until the worker closes the pipe."""
     termination = Termination()
     if hasattr(os, "register_at_fork"):
@@ -126,7 +126,7 @@ def serve(handlers: Mapping[str | None, Handler], wire: Wire) -> NoReturn:
         os.register_at_fork(after_in_child=termination.forget)
         os.register_at_fork(after_in_child=wire.forget)
     try:
-        wire.ask()
+        wire.ask(ahead)
         while True:
             request = wire.next()
             if request is None:

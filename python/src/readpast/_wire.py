@@ -13,7 +13,8 @@ from ._job import Job, Notes, data_of
 from ._payloads import Payload
 
 #: What the program asks for: raw bytes, and a line when the worker is told to stop.
-HELLO = b'{"protocol":1,"bytes":true,"stop":true}\n'
+FIRST_LINE = b'{"protocol":1,"bytes":true,"stop":true}\n'
+FIRST_LINE_AHEAD = b'{"protocol":1,"bytes":true,"stop":true,"ahead":%d}\n'
 
 #: The most that one read takes: the size of a pipe on Linux.
 CHUNK = 65_536
@@ -36,8 +37,9 @@ class Wire(Notes):
     def __init__(self, reads: int, writes: int) -> None:
         self._input = io.FileIO(reads, "rb")
         self._output = writes
-        #: What was read after the last job.
+        #: What was read, from the place `_at` on not yet used.
         self._rest = b""
+        self._at = 0
         self._is_stopping = False
         self._poll: Any | None = None
         if hasattr(select, "poll"):
@@ -62,8 +64,8 @@ class Wire(Notes):
         self._running = None
         self.close()
 
-    def ask(self) -> None:
-        self._write(HELLO)
+    def ask(self, ahead: int) -> None:
+        self._write(FIRST_LINE_AHEAD % ahead if ahead else FIRST_LINE)
 
     def next(self) -> Request | None:
         """Waits for a job; None once the worker has closed the pipe."""
@@ -87,53 +89,59 @@ class Wire(Notes):
         return Request(fields, payload, checkpoint)
 
     def _line(self) -> str | None:
-        line, newline, rest = self._rest.partition(b"\n")
-        if newline:
-            self._rest = rest
-            return line.decode()
-        parts: list[bytes] = [line]
-        while not newline:
-            chunk = self._input.read(CHUNK)
-            if not chunk:
+        end = self._rest.find(b"\n", self._at)
+        while end < 0:
+            unfinished = len(self._rest) - self._at
+            if not self._read_more():
                 return None
-            line, newline, rest = chunk.partition(b"\n")
-            parts.append(line)
-        self._rest = rest
-        return b"".join(parts).decode()
+            end = self._rest.find(b"\n", unfinished)
+        line = self._rest[self._at : end]
+        self._at = end + 1
+        return line.decode()
+
+    def _read_more(self) -> bool:
+        """Adds to what is not yet used; False at the end of the pipe."""
+        chunk = self._input.read(CHUNK)
+        self._rest = self._rest[self._at :] + (chunk or b"")
+        self._at = 0
+        return bool(chunk)
 
     def _bytes(self, length: int) -> Payload:
-        rest = self._rest
-        if len(rest) >= length:
-            self._rest = rest[length:]
-            return rest[:length]
+        at = self._at
+        if len(self._rest) - at >= length:
+            self._at = at + length
+            return self._rest[at : self._at]
         data = bytearray(length)
-        data[: len(rest)] = rest
-        self._rest = b""
+        rest = len(self._rest) - at
+        data[:rest] = self._rest[at:]
+        self._rest, self._at = b"", 0
         with memoryview(data) as view:
-            at = len(rest)
-            while at < length:
-                count = self._input.readinto(view[at:])
+            while rest < length:
+                count = self._input.readinto(view[rest:])
                 if not count:
                     raise EOFError("the worker closed the pipe in the middle of a job")
-                at += count
+                rest += count
         return data
 
     def is_stopping(self) -> bool:
-        # While a job is running, the worker sends only this line, or closes the pipe because it ends.
         with self._lock:
             while self._running is not None and not self._is_stopping:
-                # The line may have come together with the job.
-                line, newline, rest = self._rest.partition(b"\n")
-                if newline:
-                    self._is_stopping = _parse(line.decode())[0].get("stop") is True
-                    self._rest = rest
-                elif self._is_readable():
-                    chunk = self._input.read(CHUNK)
-                    self._is_stopping = not chunk
-                    self._rest += chunk or b""
-                else:
+                self._is_stopping = self._has_stop_line()
+                if self._is_stopping or not self._is_readable():
                     break
+                # The worker closes the pipe when it ends.
+                self._is_stopping = not self._read_more()
             return self._is_stopping
+
+    def _has_stop_line(self) -> bool:
+        """Whether the worker has been told to stop, by what was read; jobs may come before that line."""
+        at = self._at
+        while (end := self._rest.find(b"\n", at)) >= 0:
+            fields, _ = _parse(self._rest[at:end].decode())
+            if "job_id" not in fields:
+                return fields.get("stop") is True
+            at = end + 1 + fields.get("payload_bytes", 0) + fields.get("checkpoint_bytes", 0)
+        return False
 
     def _is_readable(self) -> bool:
         # Windows cannot look into a pipe.

@@ -29,6 +29,9 @@ __all__ = ["job", "run"]
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
+#: The most jobs that the protocol sends ahead (docs/protocol.md).
+MOST_AHEAD = 1_000
+
 #: By kind. None has the handler of all other jobs.
 handlers: dict[str | None, Handler] = {}
 
@@ -73,6 +76,7 @@ def run(
     url: str | None = None,
     processes: int | None = None,
     drain: bool = False,
+    ahead: int = 0,
     options: Sequence[str] = (),
 ) -> NoReturn:
     """Runs the jobs of a queue. Does not return: the process ends with the exit code of `readpast work`.
@@ -88,6 +92,8 @@ def run(
         url: the ADO.NET connection string; by default, READPAST_URL.
         processes: how many jobs run at the same time.
         drain: whether to end when the queue has no unfinished job.
+        ahead: up to 1,000: how many further jobs a process may get while it runs one. For jobs of less than about a
+            millisecond. They wait for that one, but not in other processes.
         options: further options of `readpast work`, such as `["--time-limit", "60s"]`.
 
     Raises:
@@ -98,12 +104,14 @@ def run(
         raise TypeError(f"options is {options!r}; it must be a list, such as ['--time-limit', '60s']")
     if processes is not None and processes < 1:
         raise ValueError(f"processes is {processes}; it must be 1 or more")
+    if not 0 <= ahead <= MOST_AHEAD:
+        raise ValueError(f"ahead is {ahead}; it must be 0 to {MOST_AHEAD}")
     if not handlers:
         raise Error("there is no handler: decorate a function with @worker.job before worker.run")
     for handler in handlers.values():
         handler.prepare()
     if wire is not None:
-        serve(handlers, wire)
+        serve(handlers, wire, ahead)
     if is_imported_by_a_child():
         raise Error("multiprocessing imports this script: put worker.run under `if __name__ == '__main__':`")
     if is_of_one_job():
