@@ -223,11 +223,12 @@ impl Talk {
                     context.report_usage(meter.used());
                     return Ok(Talked::Gone(self.gone(context)?));
                 }
-                None if !self.process.takes_input() && jobs.has_unwritten(&input) => {
-                    // It may be about to exit, or have replied to a part of a job.
-                    if closed_at.get_or_insert_with(Instant::now).elapsed() >= CLOSED {
-                        return Ok(Talked::ClosedInput);
-                    }
+                // It may be about to exit, or have replied to a part of a job.
+                None if !self.process.takes_input()
+                    && jobs.has_unwritten(&input)
+                    && closed_at.get_or_insert_with(Instant::now).elapsed() >= CLOSED =>
+                {
+                    return Ok(Talked::ClosedInput);
                 }
                 _ => {}
             }
