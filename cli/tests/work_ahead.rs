@@ -112,6 +112,30 @@ async fn a_wrong_reply_costs_only_its_job() {
     costs_one_job("ahead_wrong", wrong, "it has both an error and an output").await;
 }
 
+/// What a program has replied to at once with a wrong line counts.
+#[tokio::test(flavor = "multi_thread")]
+async fn replies_around_a_wrong_one_count() {
+    if !has("python3") {
+        return;
+    }
+    let work = WorkFixture::new("ahead_around").await;
+    let mut texts: Vec<_> = numbers(400).collect();
+    "bad".clone_into(&mut texts[300]);
+    enqueue(&work, texts.into_iter()).await;
+    let handle = "
+    lines = []
+    for job in jobs:
+        reply = {'job_id': job['job_id'], 'output_text': str(job['fence'])}
+        if job['payload_text'] == 'bad' and job['fence'] == 1: reply['error'] = 'both'
+        open('runs', 'a').write(f'{job[\"payload_text\"]}\\n')
+        lines.append(json.dumps(reply) + '\\n')
+    os.write(1, ''.join(lines).encode())";
+    let run = drain(&work, &program(handle));
+    assert!(run.stdout.starts_with("400 done, 1 retried"), "{run:?}");
+    let runs = std::fs::read_to_string(work.path("runs")).unwrap();
+    assert_eq!(runs.lines().count(), 401, "only the job with the wrong reply runs twice");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reply_for_a_job_that_the_program_does_not_have_costs_the_oldest() {
     costs_one_job("ahead_other", "say({'job_id': 999}); time.sleep(1000)", "it is for job 999, but").await;

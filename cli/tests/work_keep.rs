@@ -396,6 +396,21 @@ async fn a_program_that_closes_its_input_costs_no_job() {
     assert_ne!(work.output(jobs[0]).await, work.output(jobs[1]).await);
 }
 
+/// The second time, the job is to blame.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_at_which_programs_close_their_input_fails() {
+    if !has("python3") {
+        return;
+    }
+    let work = WorkFixture::new("closes_at").await;
+    let job = work.enqueue(NewJob::text("x".repeat(200_000)).max_attempts(1)).await;
+    let program = "import os, time; os.read(0, 8192); os.close(0); time.sleep(1000)";
+    drain(&work, &["--keep", "--threads", "1", "--", "python3", "-c", program].map(str::to_owned)).ok();
+    let row = work.row(job).await;
+    let error = "the program closed its standard input without having read the job";
+    assert_eq!((row.state, row.error.as_deref()), (JobState::Dead, Some(error)));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_of_a_later_protocol_costs_no_attempt() {
     if !has("python3") {

@@ -196,8 +196,9 @@ pub(super) fn run_many_for_test<'s>(
     }));
     let EndedForTest { outcome, left } = ended.into_inner();
     match (outcome, left, result) {
-        (None, Some(context), Err(panic)) => {
-            let error = panic_error("the handler panicked", panic);
+        (None, Some(context), result) => {
+            let caught = || JobError::retry("the handler panicked: it caught the panic itself").into();
+            let error = result.map_or_else(|panic| panic_error("the handler panicked", panic), |()| caught());
             handler.ended(&context, &|| stated(&context), Err(error)).outcome
         }
         (outcome, ..) => outcome.expect("a run ends, at the latest when it is dropped"),
@@ -235,5 +236,7 @@ mod tests {
         assert_eq!(error(outcome(|run| drop(run))), UNENDED);
         let panics = |_run: JobRun<'_>| panic!("a defect");
         assert_eq!(error(outcome(panics)), "the handler panicked: a defect");
+        let catches = move |run: JobRun<'_>| drop(catch_unwind(AssertUnwindSafe(|| panics(run))));
+        assert_eq!(error(outcome(catches)), "the handler panicked: it caught the panic itself");
     }
 }

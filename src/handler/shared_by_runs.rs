@@ -51,6 +51,11 @@ impl SharedByRuns {
         SharedByRuns { stopping, stopping_now, state, notes, log_bytes, place, parents, runtime: OnceLock::new() }
     }
 
+    /// Whether the worker has been told to stop, at once or in order.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.is_set() || self.stopping_now.is_set()
+    }
+
     pub(crate) fn is_stopping_now(&self) -> bool {
         self.stopping_now.is_set()
     }

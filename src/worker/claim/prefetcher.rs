@@ -402,7 +402,7 @@ impl Prefetcher {
             return 0;
         }
         // The worker's own jobs are counted exactly; a turn ends a little after its last job.
-        let own = self.state.in_flight.running();
+        let own = self.state.in_flight.busy_threads();
         let in_use = if load.is_shared { load.in_use.all().max(own) } else { own + load.in_use.taken };
         self.state.threads().saturating_sub(in_use)
     }
@@ -414,7 +414,7 @@ impl Prefetcher {
         }
         // A worker with fewer threads than its share keeps a job waiting for the next free thread; otherwise the other
         // workers would keep all threads.
-        let own = self.state.in_flight.running() + load.taken;
+        let own = self.state.in_flight.busy_threads() + load.taken;
         self.idle_threads(load).max(usize::from(own < load.share))
     }
 

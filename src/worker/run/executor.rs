@@ -127,7 +127,7 @@ impl Executor {
     /// Returns what jobs use of the worker's resources, if one needs more than its thread.
     pub(in crate::worker) fn resources_in_use(&self) -> Option<Needs> {
         let JobStarter { state, resources, .. } = &*self.starter;
-        resources.in_use(|| state.in_flight.running() + self.load().taken)
+        resources.in_use(|| state.in_flight.busy_threads() + self.load().taken)
     }
 
     /// Returns the running jobs that have exceeded their time limit.

@@ -25,6 +25,8 @@ struct Call<'a> {
     starter: &'a JobStarter,
     /// The index of the handler.
     place: usize,
+    /// How many of its runs have not ended.
+    open: Cell<usize>,
     /// When a run ended last.
     ended_at: Cell<Option<Instant>>,
     /// The runs that a panic of the handler has dropped.
@@ -70,12 +72,20 @@ impl<'a> Call<'a> {
         let (claimed, started) = self.starter.take_plain(self.place)?;
         let mut watched = None;
         let begun = self.starter.begin(self.place, claimed, None, &mut watched);
+        self.open.set(self.open.get() + 1);
+        if self.open.get() > 1 {
+            self.starter.state.in_flight.shares_thread();
+        }
         let span = span_of(&begun.context, &self.starter.span);
         let (permit, grant) = (None, None);
         Some(JobRun::new(RunOfCall { call: self, begun, span, watched, permit, grant, started: Some(started) }))
     }
 
     fn end(&self, begun: Begun, result: Result<Output, BoxError>, by_panic: bool) {
+        if self.open.get() > 1 {
+            self.starter.state.in_flight.no_longer_shares();
+        }
+        self.open.set(self.open.get().saturating_sub(1));
         let (starter, context) = (self.starter, &begun.context);
         let handler = starter.code.handlers.get(self.place);
         let mut result = handler.ended(context, &|| starter.stated(self.place, context), result);
@@ -86,9 +96,9 @@ impl<'a> Call<'a> {
         starter.end(begun, result, run, None);
     }
 
-    /// Ends the runs that a panic of the handler has dropped.
-    fn end_left(&self, panic: Box<dyn std::any::Any + Send>) {
-        let message = panic_message(&*panic).to_owned();
+    /// Ends the runs that a panic of the handler has dropped. `None`: the handler has caught it.
+    fn end_left(&self, panic: Option<Box<dyn std::any::Any + Send>>) {
+        let message = panic.as_deref().map_or("it caught the panic itself", |panic| panic_message(panic)).to_owned();
         // A panic's payload is the handler's, and its drop may panic as well.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(panic)));
         let left = self.left.take();
@@ -112,7 +122,8 @@ impl JobStarter {
         mut claimed: Claimed,
         mut grant: Option<Box<dyn Grant>>,
     ) -> Instant {
-        let call = Call { starter: self, place, ended_at: Cell::new(None), left: RefCell::default() };
+        let call =
+            Call { starter: self, place, open: Cell::new(1), ended_at: Cell::new(None), left: RefCell::default() };
         let permit = claimed.permit.take();
         let mut watched = None;
         let begun = self.begin(place, claimed, grant.as_deref_mut(), &mut watched);
@@ -122,8 +133,10 @@ impl JobStarter {
         let first = JobRun::new(RunOfCall { call: &call, begun, span, watched, permit, grant, started });
         let result = catch_unwind(AssertUnwindSafe(|| function(first)));
         drop(entered);
-        if let Err(panic) = result {
-            call.end_left(panic);
+        match result {
+            Err(panic) => call.end_left(Some(panic)),
+            Ok(()) if !call.left.borrow().is_empty() => call.end_left(None),
+            Ok(()) => {}
         }
         let ended_at = Instant::now();
         cpu_clock::of_run(ended_at - begun_at); // it is no part of the next run
@@ -134,6 +147,7 @@ impl JobStarter {
     /// and reserves memory for its output.
     fn take_plain(&self, place: usize) -> Option<(Claimed, Started<'_>)> {
         let may_start = self.states_nothing
+            && !self.surroundings.is_stopping()
             && !self.closed.load(Ordering::Acquire)
             && !self.lease.is_in_doubt()
             && !self.resources.is_short_of_memory()

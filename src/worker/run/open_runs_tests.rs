@@ -293,6 +293,53 @@ async fn a_panic_fails_the_open_runs_and_no_others() {
 }
 
 #[tokio::test]
+async fn a_panic_that_the_handler_catches_fails_its_run() {
+    let handlers = Handlers::new().kind_runs("a", |first| {
+        let further = first.next_job();
+        for run in [Some(first), further].into_iter().flatten() {
+            let _ = catch_unwind(AssertUnwindSafe(|| {
+                assert!(run.context().job().id() != JobId(1), "a defect");
+                run.end(Ok(()));
+            }));
+        }
+    });
+    let fixture = Fixture::new(WorkerConfig::default(), handlers);
+    fixture.submit(vec![plain("a"), plain("a"), plain("a")]);
+    let mut ends = fixture.ends().await;
+    ends.sort();
+    assert_eq!(ends[0], (1, "the handler panicked: it caught the panic itself".to_owned()));
+    assert_eq!(ends.len(), 3);
+}
+
+/// A thread is idle or not, however many jobs another one has.
+#[tokio::test]
+async fn the_jobs_of_one_call_keep_one_thread_busy() {
+    let busy = Arc::new(Mutex::new(Vec::new()));
+    let (noted, state) = (busy.clone(), Arc::new(std::sync::OnceLock::<Arc<WorkerState>>::new()));
+    let of_handler = state.clone();
+    let handlers = Handlers::new().kind_runs("a", move |first| {
+        let note = || {
+            let in_flight = &of_handler.get().unwrap().in_flight;
+            noted.lock().push((in_flight.running(), in_flight.busy_threads()));
+        };
+        let mut runs = vec![first];
+        while let Some(next) = runs[0].next_job() {
+            runs.push(next);
+        }
+        note();
+        runs.drain(1..).for_each(|run| run.end(Ok(())));
+        note();
+        runs.remove(0).end(Ok(()));
+    });
+    let fixture = Fixture::new(WorkerConfig::default(), handlers);
+    state.set(fixture.state.clone()).ok().unwrap();
+    fixture.submit(vec![plain("a"), plain("a"), plain("a")]);
+    fixture.ends().await;
+    assert_eq!(*busy.lock(), [(3, 1), (1, 1)]);
+    assert_eq!((fixture.state.in_flight.running(), fixture.state.in_flight.busy_threads()), (0, 0));
+}
+
+#[tokio::test]
 async fn a_panic_of_a_hook_stops_the_worker_and_is_not_the_handler_s() {
     let handlers = Handlers::new().otherwise_runs(|first| {
         first.next_job().unwrap().end::<()>(Err(POISON.into()));

@@ -129,7 +129,7 @@ impl BottleneckMeter {
         let took = since.elapsed();
         // A run time is counted when the run has finished. A thread with a running job counts as busy since the last
         // change.
-        let ran = self.tally.run_times().total.saturating_sub(*ended) + took * self.in_flight.running() as u32;
+        let ran = self.tally.run_times().total.saturating_sub(*ended) + took * self.in_flight.busy_threads() as u32;
         let busy = ran.as_secs_f64() >= BUSY * took.as_secs_f64() * self.threads.load(Ordering::Relaxed) as f64;
         let limit = if busy { Bottleneck::Busy } else { *limit };
         let mut totals = state.totals;

@@ -41,6 +41,8 @@ pub(in crate::worker) struct InFlight {
     expected_output: AtomicUsize,
     /// Jobs that are starting or running: memory is reserved for the output of each.
     started: AtomicUsize,
+    /// Running jobs that share their thread with another one, so that there are as many fewer busy threads.
+    further: AtomicUsize,
     /// The number of unstarted jobs at which there is demand for more.
     low_water: AtomicUsize,
     /// Whether there is also demand when no job is left that a free thread could take.
@@ -71,6 +73,20 @@ impl InFlight {
 
     pub(in crate::worker) fn running(&self) -> usize {
         self.at(Stage::Running)
+    }
+
+    /// Threads that run jobs. A handler may run several at the same time.
+    pub(in crate::worker) fn busy_threads(&self) -> usize {
+        self.running().saturating_sub(self.further.load(Ordering::Acquire))
+    }
+
+    /// Records that a running job shares its thread, until [`no_longer_shares`](Self::no_longer_shares).
+    pub(in crate::worker) fn shares_thread(&self) {
+        self.further.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub(in crate::worker) fn no_longer_shares(&self) {
+        self.further.fetch_sub(1, Ordering::AcqRel);
     }
 
     /// Jobs that have run, but that SQL Server has not confirmed.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle, ThreadId};
 use std::time::{Duration, Instant};
 
-use readpast::{BoxError, Context, JobError, JobRun, WorkerBuilder};
+use readpast::{BoxError, Context, JobError, JobId, JobRun, WorkerBuilder};
 
 use super::ending::pause;
 use super::memory::MemoryLimits;
@@ -36,6 +36,8 @@ struct Place {
     retiring: Vec<JoinHandle<()>>,
     /// Programs ended since the last valid reply.
     failures: u32,
+    /// The job that the last program had not read when it closed its standard input.
+    unread: Option<JobId>,
 }
 
 impl Kept {
@@ -107,13 +109,12 @@ impl Place {
             let replies_before = talk.jobs;
             let talked = talk.ask(&mut jobs, runner);
             if talk.jobs > replies_before {
-                self.failures = 0;
+                (self.failures, self.unread) = (0, None);
             }
             // If it is not kept, the program is killed, as it is dropped.
             match talked {
                 Ok(Talked::Answered) => {
                     self.keep(talk, runner, memory);
-                    continue;
                 }
                 Ok(Talked::OutOfStep(why)) => {
                     // It would read the next job as the rest of the last, or has more to write of it.
@@ -125,7 +126,15 @@ impl Place {
                     tracing::warn!("a program has closed its standard input; restarting it");
                     drop(talk);
                     self.failures += 1;
-                    jobs.send_again();
+                    let job_id = jobs.first().map(|context| context.job().id());
+                    if std::mem::replace(&mut self.unread, job_id) == job_id {
+                        jobs.end_at(
+                            0,
+                            JobError::retry("the program closed its standard input without having read the job").into(),
+                        );
+                    } else {
+                        jobs.send_again();
+                    }
                 }
                 Ok(Talked::Wrong(place, wrong)) => {
                     drop(talk);

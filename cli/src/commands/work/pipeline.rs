@@ -125,9 +125,16 @@ impl<T: Task> Pipeline<T> {
         self.sent.get(place).map(|sent| sent.task.context())
     }
 
-    /// Whether a job that was sent is not written in full.
-    pub fn has_unwritten(&self, input: &Outgoing) -> bool {
-        self.sent.iter().any(|sent| sent.end > input.written())
+    /// Whether the first job that was sent is not written in full.
+    pub fn first_is_unwritten(&self, input: &Outgoing) -> bool {
+        self.sent.front().is_some_and(|sent| sent.end > input.written())
+    }
+
+    /// Makes the job at this place the first.
+    pub fn to_front(&mut self, place: usize) {
+        if let Some(sent) = self.sent.remove(place) {
+            self.sent.push_front(sent);
+        }
     }
 
     /// Takes a job with a reply. Returns it, and whether the program had got all of it.

@@ -133,7 +133,9 @@ impl Talk {
         let (mut last_reads, mut closed_at) = (LAST_READS, None);
         loop {
             let most = self.pace.most_jobs(self.asked().ahead).min(runner.recycling.jobs_left(self.jobs));
-            jobs.fill(&mut input, self.asked(), most);
+            if ending.why().is_none() {
+                jobs.fill(&mut input, self.asked(), most);
+            }
             let Some(context) = jobs.at(0) else { return Ok(Talked::Answered) };
             if self.asked().stop && !is_told && context.is_stopping() {
                 input.add(STOP);
@@ -152,62 +154,72 @@ impl Talk {
             self.is_left(&mut input, left);
             self.errors.log(context);
             meter.look();
-            // A reply at the last moment counts, unless it was too late already.
-            if ending.why().is_none() {
-                let (mut replies, mut out_of_step, mut is_next) = (0, None, false);
-                while jobs.sent() > 0
-                    && out_of_step.is_none()
-                    && let Some((said, line, bytes)) = lines.next(&self.output, longest)
-                {
-                    let may_ask = self.asked.is_none() && self.jobs == 0;
-                    match heard(said, bytes, may_ask, jobs, runner.max_output) {
-                        Ok(Heard::Asked(asked)) => self.asked = Some(asked),
-                        Ok(Heard::OtherProtocol(what)) => {
-                            return Ok(Talked::Gone(JobError::snooze(OTHER_PROTOCOL_SNOOZE, what).into()));
+            // A reply at the last moment counts, unless it was too late already. The other jobs' replies count all the same.
+            let is_ending = ending.why().is_some();
+            let (mut replies, mut out_of_step, mut wrong, mut is_next) = (0, None, None, false);
+            while jobs.sent() > 0
+                && !lines.is_cut
+                && let Some((said, line, bytes)) = lines.next(&self.output, longest)
+            {
+                let (may_ask, is_line) = (self.asked.is_none() && self.jobs == 0, said.is_ok());
+                match heard(said, bytes, may_ask, jobs, runner.max_output, is_ending || wrong.is_some()) {
+                    Ok(Heard::Asked(asked)) => self.asked = Some(asked),
+                    Ok(Heard::OtherProtocol(what)) => {
+                        return Ok(Talked::Gone(JobError::snooze(OTHER_PROTOCOL_SNOOZE, what).into()));
+                    }
+                    Ok(Heard::Note) => {}
+                    Ok(Heard::Reply(place, result)) => {
+                        let Some((task, has_read_all)) = jobs.take(place, &input) else { continue };
+                        task.context().report_usage(meter.used());
+                        meter = JobMeter::start(self.process.id());
+                        if !has_read_all {
+                            out_of_step = Some("it replied before it had read its job");
+                        } else if lines.is_cut {
+                            out_of_step = Some("its output was too large");
                         }
-                        Ok(Heard::Note) => {}
-                        Ok(Heard::Reply(place, result)) => {
-                            let Some((task, has_read_all)) = jobs.take(place, &input) else { continue };
-                            task.context().report_usage(meter.used());
-                            meter = JobMeter::start(self.process.id());
-                            if !has_read_all {
-                                out_of_step = Some("it replied before it had read its job");
-                            } else if lines.is_cut {
-                                out_of_step = Some("its output was too large");
-                            }
-                            // A child of the program may have been killed.
-                            let out_of_memory = result.is_err().then(|| self.process.out_of_memory()).flatten();
-                            self.jobs += 1;
-                            replies += 1;
-                            is_next |= place == 0;
-                            task.end(match (result, out_of_memory) {
-                                (Err(error), Some(what)) => {
-                                    Err(JobError::out_of_memory(format!("{what}: {error}")).into())
-                                }
-                                (result, _) => result.map_err(BoxError::from),
-                            });
-                        }
-                        Err((place, wrong)) => {
-                            jobs.at(place).into_iter().for_each(|context| context.report_usage(meter.used()));
-                            return Ok(Talked::Wrong(place, protocol::invalid(&wrong, line)));
-                        }
+                        // A child of the program may have been killed.
+                        let out_of_memory = result.is_err().then(|| self.process.out_of_memory()).flatten();
+                        self.jobs += 1;
+                        replies += 1;
+                        is_next |= place == 0;
+                        task.end(match (result, out_of_memory) {
+                            (Err(error), Some(what)) => Err(JobError::out_of_memory(format!("{what}: {error}")).into()),
+                            (result, _) => result.map_err(BoxError::from),
+                        });
+                    }
+                    Err(_) if is_ending || wrong.is_some() => {}
+                    Err((place, what)) => {
+                        jobs.at(place).into_iter().for_each(|context| context.report_usage(meter.used()));
+                        wrong = Some(protocol::invalid(&what, line));
+                        // From here on, it is the first.
+                        jobs.to_front(place);
                     }
                 }
-                lines.remove_read(&mut self.output);
-                if replies > 0 {
-                    self.pace.replied(replies, read_at.elapsed());
-                    read_at = Instant::now();
-                    if is_next {
-                        self.errors.drop_first(of_earlier_jobs);
-                    }
-                    match out_of_step {
-                        Some(why) => return Ok(Talked::OutOfStep(why)),
-                        None if jobs.sent() == 0 => return Ok(Talked::Answered),
-                        None => {}
-                    }
+                if !is_line {
+                    break; // nobody knows where the next line begins
                 }
-            } else {
+            }
+            lines.remove_read(&mut self.output);
+            if let Some(wrong) = wrong {
+                return Ok(Talked::Wrong(0, wrong));
+            }
+            if replies > 0 {
+                closed_at = None;
+                self.pace.replied(replies, read_at.elapsed());
+                read_at = Instant::now();
+                if is_next {
+                    self.errors.drop_first(of_earlier_jobs);
+                }
+                match out_of_step {
+                    Some(why) => return Ok(Talked::OutOfStep(why)),
+                    None if jobs.sent() == 0 => return Ok(Talked::Answered),
+                    None => {}
+                }
+            }
+            if is_ending && self.output.len() > longest {
+                // What it writes besides may have no end.
                 self.output.clear();
+                lines = Lines::default();
             }
             let Some(context) = jobs.at(0) else { return Ok(Talked::Answered) };
             match ending.why() {
@@ -225,7 +237,7 @@ impl Talk {
                 }
                 // It may be about to exit, or have replied to a part of a job.
                 None if !self.process.takes_input()
-                    && jobs.has_unwritten(&input)
+                    && jobs.first_is_unwritten(&input)
                     && closed_at.get_or_insert_with(Instant::now).elapsed() >= CLOSED =>
                 {
                     return Ok(Talked::ClosedInput);
@@ -297,13 +309,15 @@ impl Talk {
     }
 }
 
-/// What a line means, with the bytes after it. If it is wrong, returns the place of the job that it is about, and why.
+/// What a line means, with the bytes after it. `is_first_over`: nothing counts any more of the first job.
+/// If it is wrong, returns the place of the job that it is about, and why.
 fn heard(
     said: Result<Said, String>,
     bytes: &[u8],
     may_ask: bool,
     jobs: &Pipeline<impl Task>,
     max_output: usize,
+    is_first_over: bool,
 ) -> Result<Heard, (usize, String)> {
     let of_first = |wrong| (0, wrong);
     let said = said.map_err(of_first)?;
@@ -321,7 +335,7 @@ fn heard(
         })?,
         _ => 0,
     };
-    let Some(context) = jobs.at(place) else { return Ok(Heard::Note) };
+    let Some(context) = jobs.at(place).filter(|_| place > 0 || !is_first_over) else { return Ok(Heard::Note) };
     match said.about(bytes, context, max_output) {
         Ok(Meaning::Note) => Ok(Heard::Note),
         Ok(Meaning::Reply(result)) => Ok(Heard::Reply(place, result)),
