@@ -131,7 +131,7 @@ impl<T: Task> Pipeline<T> {
     }
 
     /// Makes the job at this place the first.
-    pub fn to_front(&mut self, place: usize) {
+    pub fn move_to_front(&mut self, place: usize) {
         if let Some(sent) = self.sent.remove(place) {
             self.sent.push_front(sent);
         }

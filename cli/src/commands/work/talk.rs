@@ -192,7 +192,7 @@ impl Talk {
                         jobs.at(place).into_iter().for_each(|context| context.report_usage(meter.used()));
                         wrong = Some(protocol::invalid(&what, line));
                         // From here on, it is the first.
-                        jobs.to_front(place);
+                        jobs.move_to_front(place);
                     }
                 }
                 if !is_line {
