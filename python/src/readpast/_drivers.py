@@ -77,6 +77,10 @@ class Settings:
             raise Error("the connection string's Connect Timeout must be a number of seconds")
         self.login_timeout_s = int(timeout)
 
+    @property
+    def host_and_instance(self) -> str:
+        return self.host if self.instance is None else f"{self.host}\\{self.instance}"
+
     def get(self, name: str, default: str = "") -> str:
         return self.values.get(name, default)
 
@@ -197,10 +201,10 @@ def _by_pytds(module: Any, settings: Settings) -> Connection:
         trust = {"cafile": authority, "validate_host": True}
     elif settings.get("encrypt").lower() == "strict":
         raise Unsuitable("it does not speak TDS 8.0")
-    name = settings.host if settings.instance is None else f"{settings.host}\\{settings.instance}"
     return module.connect(
-        name, settings.get("database"), settings.get("userid"), settings.get("password"), port=settings.port,
-        login_timeout=settings.login_timeout_s, appname=settings.get("app") or None, autocommit=True, **trust,
+        settings.host_and_instance, settings.get("database"), settings.get("userid"), settings.get("password"),
+        port=settings.port, login_timeout=settings.login_timeout_s, appname=settings.get("app") or None,
+        autocommit=True, **trust,
     )  # fmt: skip
 
 
@@ -211,10 +215,9 @@ def _by_pymssql(module: Any, settings: Settings) -> Connection:
     encrypts = settings.is_on("encrypt", True)
     if encrypts and not settings.is_on("trustservercertificate"):
         raise Unsuitable("it does not check the server's certificate")
-    name = settings.host if settings.instance is None else f"{settings.host}\\{settings.instance}"
     port = {} if settings.port is None else {"port": str(settings.port)}
     return module.connect(
-        name, settings.get("userid"), settings.get("password"), settings.get("database"),
+        settings.host_and_instance, settings.get("userid"), settings.get("password"), settings.get("database"),
         login_timeout=settings.login_timeout_s, appname=settings.get("app") or None, autocommit=True,
         encryption="require" if encrypts else "request", **port,
     )  # fmt: skip

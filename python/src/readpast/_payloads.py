@@ -52,14 +52,6 @@ def encoded(value: object) -> bytes | memoryview | None:
     return _encode(value).encode()
 
 
-def as_text(value: object) -> str | None:
-    """The text of a payload that is text or JSON, None if it is bytes."""
-    if isinstance(value, str):
-        return value
-    data = encoded(value)
-    return data.decode() if isinstance(data, bytes) and not isinstance(value, (bytes, bytearray)) else None
-
-
 def decoder(function: Callable[..., object], parameter: inspect.Parameter) -> Decoder:
     """Turns a payload into the first argument of a handler, by the parameter's annotation."""
     hint = parameter.annotation
