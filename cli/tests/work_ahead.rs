@@ -6,7 +6,6 @@ use readpast::admin::{JobChange, JobState};
 use readpast::{JobId, NewJob};
 use rustix::process::Signal;
 
-use crate::support::Run;
 use crate::worker_process::{WorkFixture, has, wait_for};
 
 /// Reads all jobs that have come, and passes them to `handle(jobs)`. Notes how many they were at most.
@@ -35,10 +34,6 @@ fn program(handle: &str) -> Vec<String> {
     ["--keep", "--threads", "1", "--", "python3", "-c", &program].map(str::to_owned).to_vec()
 }
 
-fn drain(work: &WorkFixture, arguments: &[String]) -> Run {
-    work.drain(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
-}
-
 /// The most jobs that a program had at the same time.
 fn most(work: &WorkFixture) -> usize {
     let most = std::fs::read_to_string(work.path("most")).unwrap();
@@ -64,7 +59,7 @@ async fn replies_come_in_any_order_with_notes_of_any_job() {
     let handle = "
     for job in jobs: say({'job_id': job['job_id'], 'progress': 0.5})
     for job in reversed(jobs): ok(job, job['payload_text'] + '!')";
-    let run = drain(&work, &program(handle));
+    let run = work.drain(&program(handle));
     assert!(run.stdout.starts_with("500 done, 0 retried"), "{run:?}");
     for (number, job) in jobs.into_iter().enumerate().step_by(50) {
         assert_eq!(work.output(job).await, format!("{number}!"));
@@ -89,7 +84,7 @@ async fn costs_one_job(test_name: &str, misdeed: &str, error: &str) {
             {misdeed}
         ok(job)"
     );
-    let run = drain(&work, &program(&handle));
+    let run = work.drain(&program(&handle));
     assert!(run.stdout.starts_with("400 done, 1 retried"), "{run:?}");
     let attempts = work.queue.admin().attempts(jobs[300]).await.unwrap();
     assert!(attempts.len() == 1 && attempts[0].error.as_deref().unwrap().contains(error), "{attempts:?}");
@@ -130,7 +125,7 @@ async fn replies_around_a_wrong_one_count() {
         open('runs', 'a').write(f'{job[\"payload_text\"]}\\n')
         lines.append(json.dumps(reply) + '\\n')
     os.write(1, ''.join(lines).encode())";
-    let run = drain(&work, &program(handle));
+    let run = work.drain(&program(handle));
     assert!(run.stdout.starts_with("400 done, 1 retried"), "{run:?}");
     let runs = std::fs::read_to_string(work.path("runs")).unwrap();
     assert_eq!(runs.lines().count(), 401, "only the job with the wrong reply runs twice");
@@ -156,7 +151,7 @@ async fn a_cancelled_job_ends_its_program_and_no_other_job() {
             open('long', 'w').close()
             time.sleep(1000)
         ok(job)";
-    let worker = work.start(&program(handle).iter().map(String::as_str).collect::<Vec<_>>());
+    let worker = work.start(&program(handle));
     wait_for("the long job runs", || std::path::Path::new(&work.path("long")).exists());
     let cancel = JobChange::Cancel { why: String::new() };
     work.queue.admin().change(&cancel, jobs[100]).await.unwrap();
@@ -181,14 +176,14 @@ async fn a_stop_in_the_middle_costs_no_attempt() {
         open('runs', 'a').write('x\\n')
         time.sleep(0.001)
         ok(job)";
-    let worker = work.start(&program(handle).iter().map(String::as_str).collect::<Vec<_>>());
+    let worker = work.start(&program(handle));
     let runs = || std::fs::read_to_string(work.path("runs")).unwrap_or_default().lines().count();
     wait_for("some jobs run", || runs() > 200);
     worker.signal(Signal::TERM);
     worker.end().ok();
     let before = runs();
     assert!(before < 3_000, "{before}");
-    drain(&work, &program(handle)).ok();
+    work.drain(&program(handle)).ok();
     assert_eq!(runs(), 3_000, "each job has run once");
     for job in jobs.into_iter().step_by(300) {
         let row = work.row(job).await;
@@ -204,7 +199,7 @@ async fn a_program_gets_no_more_jobs_than_until_it_is_replaced() {
     let work = WorkFixture::new("ahead_recycled").await;
     let jobs = enqueue(&work, numbers(300)).await;
     let arguments = program("    for job in jobs: ok(job, str(os.getpid()))");
-    drain(&work, &[vec!["--recycle-after-jobs".to_owned(), "100".to_owned()], arguments].concat()).ok();
+    work.drain(&[vec!["--recycle-after-jobs".to_owned(), "100".to_owned()], arguments].concat()).ok();
     let mut of_program = std::collections::HashMap::<String, usize>::new();
     for job in jobs {
         *of_program.entry(work.output(job).await).or_default() += 1;
@@ -221,7 +216,7 @@ async fn jobs_with_a_time_limit_are_sent_alone() {
     let work = WorkFixture::new("ahead_limit").await;
     enqueue(&work, numbers(100)).await;
     let arguments = program("    for job in jobs: ok(job)");
-    let run = drain(&work, &[vec!["--time-limit".to_owned(), "60s".to_owned()], arguments].concat());
+    let run = work.drain(&[vec!["--time-limit".to_owned(), "60s".to_owned()], arguments].concat());
     assert!(run.stdout.starts_with("100 done"), "{run:?}");
     assert_eq!(most(&work), 1);
 }

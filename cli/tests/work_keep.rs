@@ -6,7 +6,7 @@ use readpast::NewJob;
 use readpast::admin::JobState;
 use rustix::process::Signal;
 
-use crate::worker_process::{WorkFixture, WorkerProcess, has, wait_for};
+use crate::worker_process::{WorkFixture, has, wait_for};
 
 /// A program of Python's that defines `handle(job)`, which returns the line to answer.
 const PYTHON: &str = "
@@ -27,14 +27,6 @@ fn example(name: &str) -> String {
 fn python(handle: &str) -> Vec<String> {
     let program = format!("def handle(job):\n{handle}\n{PYTHON}").replace('{', "{{");
     ["--keep", "--threads", "1", "--", "python3", "-u", "-c", &program].map(str::to_owned).to_vec()
-}
-
-fn drain(work: &WorkFixture, arguments: &[String]) -> crate::support::Run {
-    work.drain(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
-}
-
-fn start(work: &WorkFixture, arguments: &[String]) -> WorkerProcess {
-    work.start(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 async fn counts_words(program: &str, file: &str) {
@@ -97,7 +89,7 @@ async fn a_program_gets_the_job_in_json_and_no_secret() {
     let job = work.enqueue(job.time_limit(Duration::from_secs(60))).await;
     let handle =
         "    return ok(job, json.dumps([job, {n: v for n, v in os.environ.items() if n.startswith('READPAST')}]))";
-    drain(&work, &python(handle)).ok();
+    work.drain(&python(handle)).ok();
     let told: serde_json::Value = serde_json::from_str(&work.output(job).await).unwrap();
     let mut request = told[0].clone();
     let left = request["time_limit_s"].take().as_f64().unwrap();
@@ -131,7 +123,7 @@ async fn an_answer_decides_about_the_job() {
     ] {
         jobs.push((work.enqueue(NewJob::text(answer)).await, state, attempt, error));
     }
-    drain(&work, &python(handle)).ok();
+    work.drain(&python(handle)).ok();
     for (job, state, attempt, error) in jobs {
         let row = work.row(job).await;
         assert_eq!((row.state, row.attempt, row.error.as_deref()), (state, attempt, error), "{row:?}");
@@ -176,7 +168,7 @@ async fn a_program_may_ask_for_bytes_and_note_what_it_has_done() {
     assert ('payload_bytes' in job) == ('kind' not in job), 'what has no value is left out'
     output = payload + checkpoint
     say({**me, 'output_bytes': len(output)}, output)";
-    let run = drain(&work, &asking(handle));
+    let run = work.drain(&asking(handle));
     assert!(run.stdout.starts_with("3 done, 1 retried"), "{run:?}");
     let output = work.queue.admin().job(job, None).await.unwrap().unwrap().output.unwrap();
     assert_eq!((output.len(), &output[300_000..]), (300_003, &b"\0\n\xff"[..]));
@@ -199,13 +191,13 @@ async fn a_program_that_asks_for_it_is_told_when_its_worker_stops() {
     open('started', 'w').close()
     said = json.loads(sys.stdin.buffer.readline())
     say({**me, 'error': json.dumps(said), 'snooze_s': 0})";
-    let worker = start(&work, &asking(handle));
+    let worker = work.start(&asking(handle));
     wait_for("the job runs", || std::path::Path::new(&work.path("started")).exists());
     worker.signal(Signal::TERM);
     worker.end().ok();
     let row = work.row(job).await;
     assert_eq!((row.attempt, row.error.as_deref()), (0, Some("{\"stop\": true}")), "{row:?}");
-    drain(&work, &asking(handle)).ok();
+    work.drain(&asking(handle)).ok();
     assert_eq!(work.output(job).await, "so far");
 }
 
@@ -220,7 +212,7 @@ async fn recovers(test_name: &str, misdeed: &str, error: &str) {
     let handle = format!(
         "    if job['payload_text'] and job['fence'] == 1:\n        {misdeed}\n    return ok(job, str(os.getpid()))"
     );
-    let log = drain(&work, &python(&handle)).stderr;
+    let log = work.drain(&python(&handle)).stderr;
     let attempts = work.queue.admin().attempts(bad).await.unwrap();
     assert_eq!(attempts.len(), 1, "{log}");
     let noted = attempts[0].error.as_deref().unwrap();
@@ -274,7 +266,7 @@ async fn an_output_of_any_size_that_is_too_large_makes_its_job_dead() {
     let handle = "
     size = int(payload or job['payload_text'])
     say({**me, 'output_bytes': size}, b'x' * min(size, 100000))";
-    drain(&work, &[vec!["--max-output".to_owned(), "1KiB".to_owned()], asking(handle)].concat()).ok();
+    work.drain(&[vec!["--max-output".to_owned(), "1KiB".to_owned()], asking(handle)].concat()).ok();
     for job in jobs {
         let row = work.row(job).await;
         assert_eq!((row.state, row.attempt), (JobState::Dead, 1), "{row:?}");
@@ -295,7 +287,7 @@ async fn the_last_answer_of_a_program_that_exits_counts() {
     answer = json.dumps({'job_id': job['job_id'], 'output_text': 'x' * 60000}) + '\\n'
     while answer: answer = answer[os.write(1, answer.encode()):]
     os._exit(0)";
-    drain(&work, &python(handle)).ok();
+    work.drain(&python(handle)).ok();
     assert_eq!(work.output(job).await.len(), 60_000);
 }
 
@@ -315,7 +307,7 @@ async fn an_answer_during_a_stop_does_not_kill_its_program() {
     open('started', 'w').close()
     time.sleep(0.02)
     say(me)";
-    let worker = start(&work, &asking(handle));
+    let worker = work.start(&asking(handle));
     wait_for("the jobs run", || std::path::Path::new(&work.path("started")).exists());
     worker.signal(Signal::TERM);
     let run = worker.end();
@@ -331,7 +323,7 @@ async fn an_answer_that_does_not_end_is_a_failure() {
     let work = WorkFixture::new("endless").await;
     let job = work.enqueue(NewJob::text("").max_attempts(1)).await;
     let handle = "    while True: sys.stdout.write('x' * 10000)";
-    drain(&work, &[vec!["--max-output".to_owned(), "1KiB".to_owned()], python(handle)].concat()).ok();
+    work.drain(&[vec!["--max-output".to_owned(), "1KiB".to_owned()], python(handle)].concat()).ok();
     let error = work.row(job).await.error.unwrap();
     assert!(error.starts_with("invalid line of the program: it is longer than 67584 bytes: xxx"), "{error}");
 }
@@ -347,7 +339,7 @@ async fn what_a_program_says_unasked_costs_no_job() {
     return ok(job, str(os.getpid())) + ('\\nand more' if job['payload_text'] else '')";
     let chatty = work.enqueue(NewJob::text("chatty")).await;
     let next = work.enqueue(NewJob::text("")).await;
-    let run = drain(&work, &python(handle));
+    let run = work.drain(&python(handle));
     assert!(run.stderr.contains("a program wrote output without having a job; restarting it"), "{run:?}");
     assert!(run.stdout.starts_with("2 done, 0 retried"), "{run:?}");
     assert_ne!(work.output(chatty).await, work.output(next).await);
@@ -390,7 +382,7 @@ async fn a_program_that_closes_its_input_costs_no_job() {
     time.sleep(1000)";
     let jobs = ["", ""].map(|text| NewJob::text(text).max_attempts(1));
     let jobs = [work.enqueue(jobs[0].clone()).await, work.enqueue(jobs[1].clone()).await];
-    let run = drain(&work, &python(handle));
+    let run = work.drain(&python(handle));
     assert!(run.stdout.starts_with("2 done, 0 retried"), "{run:?}");
     assert!(run.stderr.contains("a program has closed its standard input; restarting it"), "{run:?}");
     assert_ne!(work.output(jobs[0]).await, work.output(jobs[1]).await);
@@ -405,7 +397,7 @@ async fn a_job_at_which_programs_close_their_input_fails() {
     let work = WorkFixture::new("closes_at").await;
     let job = work.enqueue(NewJob::text("x".repeat(200_000)).max_attempts(1)).await;
     let program = "import os, time; os.read(0, 8192); os.close(0); time.sleep(1000)";
-    drain(&work, &["--keep", "--threads", "1", "--", "python3", "-c", program].map(str::to_owned)).ok();
+    work.drain(&["--keep", "--threads", "1", "--", "python3", "-c", program].map(str::to_owned)).ok();
     let row = work.row(job).await;
     let error = "the program closed its standard input without having read the job";
     assert_eq!((row.state, row.error.as_deref()), (JobState::Dead, Some(error)));
@@ -441,7 +433,7 @@ async fn a_job_s_error_has_nothing_from_before_the_job() {
     );
     // As much as a pipe holds, when the job has been answered.
     arguments.last_mut().unwrap().push_str("    os.write(2, b'old' * 20000); open('noted', 'w').write('x\\n')\n");
-    let worker = start(&work, &arguments);
+    let worker = work.start(&arguments);
     work.queue.wait(before, Duration::from_secs(30)).await.unwrap();
     work.line_of("noted");
     let job = work.enqueue(NewJob::text("bad").max_attempts(1)).await;
@@ -466,7 +458,7 @@ async fn a_time_limit_ends_the_program_s_group_and_the_next_job_has_a_new_one() 
     work.enqueue(NewJob::text("")).await; // for it the program is started, which may take longer than the limit
     let slow = NewJob::text("slow").max_attempts(1).time_limit(Duration::from_millis(800));
     let (slow, next) = (work.enqueue(slow).await, work.enqueue(NewJob::text("")).await);
-    drain(&work, &python(handle)).ok();
+    work.drain(&python(handle)).ok();
     let row = work.row(slow).await;
     assert!(row.error.as_deref().unwrap().starts_with("ended at its time limit of 800ms"), "{row:?}");
     work.process_of("child").wait_for_end();
@@ -483,12 +475,12 @@ async fn at_the_end_the_program_may_end_by_itself() {
     work.enqueue(NewJob::text("")).await;
     let mut arguments = python("    return ok(job)");
     arguments.last_mut().unwrap().push_str("time.sleep(0.2); open('farewell', 'w').write('done\\n')");
-    drain(&work, &arguments).ok();
+    work.drain(&arguments).ok();
     assert_eq!(work.line_of("farewell"), "done");
     // But not for ever.
     arguments.last_mut().unwrap().push_str("\nopen('child', 'w').write(str(os.getpid()) + '\\n')\ntime.sleep(1000)");
     work.enqueue(NewJob::text("")).await;
-    let run = drain(&work, &[vec!["--grace".to_owned(), "3s".to_owned()], arguments].concat());
+    let run = work.drain(&[vec!["--grace".to_owned(), "3s".to_owned()], arguments].concat());
     assert!(run.stderr.contains("a program did not exit when its standard input was closed"), "{run:?}");
     work.process_of("child").wait_for_end();
 }
@@ -514,7 +506,7 @@ async fn a_stop_while_a_program_is_waited_for_costs_no_attempt() {
     let work = WorkFixture::new("kept_stop").await;
     let jobs: Vec<_> = (0..20).map(|_| NewJob::text("").max_attempts(1)).collect();
     work.queue.enqueue_many(&jobs).await.unwrap();
-    let worker = start(&work, &["--keep", "--threads", "1", "--shell", "echo x >> starts; exit 1"].map(str::to_owned));
+    let worker = work.start(&["--keep", "--threads", "1", "--shell", "echo x >> starts; exit 1"].map(str::to_owned));
     let starts = || std::fs::read_to_string(work.path("starts")).unwrap_or_default().lines().count();
     wait_for("a few starts", || starts() >= 5);
     worker.signal(Signal::TERM);

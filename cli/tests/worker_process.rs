@@ -1,5 +1,6 @@
 //! `readpast work` as a process that goes on, and what a test sees of the programs that it runs.
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -37,10 +38,15 @@ impl WorkFixture {
         self.directory.path().join(name).to_str().unwrap().to_owned()
     }
 
-    /// `readpast work work` with these arguments. Leases are short, and failed jobs are tried again at once.
+    /// `readpast work work` with these arguments.
     pub fn command(&self, arguments: &[&str]) -> Command {
+        self.command_with(&[], arguments)
+    }
+
+    /// The same, with these first. Leases are short, and failed jobs are tried again at once.
+    fn command_with(&self, first: &[&str], arguments: &[impl AsRef<OsStr>]) -> Command {
         let mut command = self.fixture.command(&["work", "work"]);
-        command.args(arguments).current_dir(self.directory.path());
+        command.args(first).args(arguments).current_dir(self.directory.path());
         for (name, value) in [
             ("CONNECTION_CONNECT_TIMEOUT_MS", "3000"),
             ("CONNECTION_COMMAND_TIMEOUT_MS", "3000"),
@@ -56,13 +62,13 @@ impl WorkFixture {
     }
 
     /// Runs jobs to the end of the queue.
-    pub fn drain(&self, arguments: &[&str]) -> Run {
-        crate::support::run(&mut self.command(&[&["--drain"], arguments].concat()))
+    pub fn drain(&self, arguments: &[impl AsRef<OsStr>]) -> Run {
+        crate::support::run(&mut self.command_with(&["--drain"], arguments))
     }
 
     /// A worker that goes on.
-    pub fn start(&self, arguments: &[&str]) -> WorkerProcess {
-        WorkerProcess::start(self.command(arguments))
+    pub fn start(&self, arguments: &[impl AsRef<OsStr>]) -> WorkerProcess {
+        WorkerProcess::start(self.command_with(&[], arguments))
     }
 
     pub async fn enqueue(&self, job: NewJob) -> JobId {

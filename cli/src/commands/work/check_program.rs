@@ -301,7 +301,7 @@ impl Check {
             Talked::OutOfStep(why) => return Err(why.to_owned()),
             Talked::ClosedInput => return Err(format!("it closed its standard input\n{STAYS}")),
             Talked::Answered => {}
-            Talked::Wrong(_, wrong) => return Err(wrong),
+            Talked::Wrong(wrong) => return Err(wrong),
             Talked::Gone(error) if talk.process.has_ended() || talk.process.is_silent() => {
                 return Err(format!("{error}\n{STAYS}"));
             }

@@ -136,10 +136,10 @@ impl Place {
                         jobs.send_again();
                     }
                 }
-                Ok(Talked::Wrong(place, wrong)) => {
+                Ok(Talked::Wrong(wrong)) => {
                     drop(talk);
                     self.failures += 1;
-                    jobs.end_at(place, JobError::retry(wrong).into());
+                    jobs.end_at(0, JobError::retry(wrong).into());
                 }
                 Ok(Talked::Gone(error)) => {
                     drop(talk);

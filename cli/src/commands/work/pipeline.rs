@@ -13,7 +13,7 @@ use readpast::{BoxError, Context, JobError, JobId, JobRun, Output};
 
 use super::protocol::{self, Asked};
 
-/// A program has as many jobs ahead as are expected to take this long, so that a long job has few behind it.
+/// A program has as many jobs ahead as are expected to take this long, by those before them.
 const AHEAD: Duration = Duration::from_millis(10);
 
 /// For how long further jobs are taken. Then the thread returns, so that other jobs and workers get it.

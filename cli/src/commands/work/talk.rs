@@ -40,7 +40,7 @@ pub struct Talk {
     started_at: Instant,
 }
 
-/// How a conversation about jobs ended. A number is the place of the job at which it did.
+/// How a conversation about jobs ended. An error is that of the first job.
 pub enum Talked {
     /// Each job that was sent has its reply.
     Answered,
@@ -49,8 +49,8 @@ pub enum Talked {
     /// The program has closed its standard input before it had read its jobs.
     ClosedInput,
     /// The program wrote something invalid; the error says what.
-    Wrong(usize, String),
-    /// The program ended; the job has this error.
+    Wrong(String),
+    /// The program ended.
     Gone(BoxError),
     /// The program was ended because the job had to end.
     Ended(BoxError),
@@ -201,7 +201,7 @@ impl Talk {
             }
             lines.remove_read(&mut self.output);
             if let Some(wrong) = wrong {
-                return Ok(Talked::Wrong(0, wrong));
+                return Ok(Talked::Wrong(wrong));
             }
             if replies > 0 {
                 closed_at = None;
