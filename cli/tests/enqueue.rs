@@ -121,6 +121,24 @@ async fn a_line_that_is_no_job_is_named_and_what_came_before_is_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_ids_of_lines_are_printed_in_their_order() {
+    let fixture = Fixture::new("ids").await;
+    let lines: String = (0..1_100).map(|n| format!("{{\"payload\":\"{n}\",\"key\":\"{}\"}}\n", n % 1_099)).collect();
+    let enqueue = ["enqueue", "work", "--format", "json", "--ids"];
+    let printed = fixture.run_with_input(&enqueue, lines.as_bytes()).ok();
+    let jobs = all(&fixture.queue("work").await).await;
+    let id_of =
+        |payload: u64| jobs.iter().find(|job| job.payload_text().unwrap() == payload.to_string()).unwrap().job_id.0;
+    let ids: Vec<i64> = (0..1_100).map(|n| id_of(n % 1_099)).collect();
+    assert_eq!(printed.lines().map(|line| line.parse().unwrap()).collect::<Vec<i64>>(), ids);
+
+    let lines = b"{\"payload\":1,\"key\":\"7\"}\n{\"payload\":\"last\"}\n";
+    let printed = fixture.run_with_input(&[&enqueue[..], &["--json"]].concat(), lines).json();
+    let last = all(&fixture.queue("work").await).await.last().unwrap().job_id;
+    assert_eq!(printed, [json!({"job_id": ids[7], "duplicate": true}), json!({"job_id": last, "duplicate": false})]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn killed_again_and_again_every_line_comes_in_once() {
     const LINES: usize = 30_000;
     let fixture = Fixture::new("resume").await;
@@ -438,7 +456,9 @@ async fn a_full_queue_refuses_jobs_and_an_enqueue_that_waits_adds_them_all() {
     // Otherwise the next one may use a count that is some milliseconds old.
     let count_again = "UPDATE [$(schema)].[depths] SET begun_at = '00010101'";
     fixture.sql(count_again).await;
-    let message = fixture.run_with_input(&["enqueue", "work"], b"2\n3\n4\n").failed(4);
+    let run = fixture.run_with_input(&["enqueue", "work", "--ids"], b"2\n3\n4\n");
+    assert_eq!(run.stdout.lines().count(), 1, "{run:?}");
+    let message = run.failed(4);
     assert!(message.contains("the jobs of lines 1 to 3 except the first 1 were not enqueued: "), "{message}");
     assert!(message.contains("queue 'work' is full: its max_depth is 2"), "{message}");
     fixture.sql(count_again).await;

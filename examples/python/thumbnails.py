@@ -54,7 +54,7 @@ def enqueue(folder: str) -> None:
     os.makedirs(folder, exist_ok=True)
     jobs = (NewJob({"number": number, "folder": os.path.abspath(folder)}, kind="thumbnail") for number in range(1, 101))
     with Queue("thumbnails") as queue:
-        print(queue.enqueue_many(jobs).added, "jobs")
+        print(len(queue.enqueue_many(jobs)), "jobs")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ docs/python.md.
 """
 
 from ._job import Job, Parent
-from ._new_job import Enqueued, EnqueuedMany, NewJob
+from ._new_job import Enqueued, NewJob
 from ._queue import Queue
 from .exceptions import (
     Cancelled,
@@ -26,7 +26,6 @@ __all__ = [
     "Cancelled",
     "Dead",
     "Enqueued",
-    "EnqueuedMany",
     "Error",
     "Failed",
     "InvalidJob",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ._drivers import Connection, binary, mark_of, rows_of
-from ._new_job import End, Enqueued, EnqueuedMany, Limits, Prepared
+from ._new_job import End, Enqueued, Limits, Prepared
 from .exceptions import Error, InvalidJob, QueueFull, UnknownQueue
 
 #: Columns of the table types `enqueue_list` and `detail_list` of the schema.
@@ -54,7 +54,7 @@ class Session:
         _check(status, refused)
         return Enqueued(int(job_id), bool(duplicate))
 
-    def enqueue_list(self, jobs: Sequence[Prepared]) -> EnqueuedMany:
+    def enqueue_list(self, jobs: Sequence[Prepared]) -> list[Enqueued]:
         # Parameters are bound by position: in the order of the statement.
         parameters: list[object] = []
         rows, details, edges = [], [], []
@@ -88,9 +88,7 @@ class Session:
         )
         status, refused = sets[-1][0]
         _check(status, refused)
-        enqueued = [Enqueued(int(job_id), bool(duplicate)) for _, job_id, duplicate, _ in sorted(sets[0])]
-        duplicates = sum(job.duplicate for job in enqueued)
-        return EnqueuedMany(len(enqueued) - duplicates, duplicates, enqueued)
+        return [Enqueued(int(job_id), bool(duplicate)) for _, job_id, duplicate, _ in sorted(sets[0])]
 
     def end_of(self, job_id: int, timeout: float | None) -> End | None:
         """How a job has ended; None if it has not. Does not wait."""

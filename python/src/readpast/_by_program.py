@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import re
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from typing import Any
 
 from ._job import data_of
-from ._new_job import End, Enqueued, EnqueuedMany, Limits, Prepared
+from ._new_job import End, Enqueued, Limits, Prepared, added
 from ._program import environment, find_program
 from .exceptions import Error, InvalidJob, QueueFull, UnknownQueue
 
@@ -23,22 +20,6 @@ REFUSED = 4
 TIMED_OUT = 8
 FINISHED = (0, 9, 10)
 
-
-#: Options of `readpast enqueue` for one job.
-OPTIONS = {
-    "kind": "--kind={}",
-    "dedup_key": "--key={}",
-    "group_key": "--group={}",
-    "priority": "--priority={}",
-    "delay_ms": "--delay={}ms",
-    "due_at": "--at={}Z",
-    "start_within_ms": "--start-within={}ms",
-    "start_by": "--start-by={}Z",
-    "max_attempts": "--max-attempts={}",
-    "time_limit_ms": "--time-limit={}ms",
-    "correlation_id": "--correlation-id={}",
-    "batch_id": "--batch={}",
-}
 
 #: Fields of a line of `readpast enqueue --format json` whose names differ from those in the procedures.
 FIELDS = {"dedup_key": "key", "group_key": "group", "batch_id": "batch"}
@@ -55,26 +36,18 @@ class Program:
         self.schema = schema
 
     def enqueue(self, job: Prepared) -> Enqueued:
-        options = [form.format(job.settings[name]) for name, form in OPTIONS.items() if name in job.settings]
-        options += [f"--header={name}={value}" for name, value in _headers(job).items()]
-        for name, number in json.loads(str(job.settings.get("needs", "{}"))).items():
-            options.append(f"--{name}={number}" if name in ("memory", "threads") else f"--token={name}={number}")
-        if job.after:
-            options += [f"--on-dead={job.on_dead}", *(f"--after={parent}" for parent in job.after)]
-        # Not an argument: other users can see arguments, and their size is limited.
-        file, path = tempfile.mkstemp(prefix="readpast-")
-        try:
-            with open(file, "wb") as payload:
-                payload.write(job.payload)
-            reply = self._call(["enqueue", f"--file={path}", *options, "--", self.queue])
-        finally:
-            os.remove(path)
-        return Enqueued(reply["job_id"], reply["duplicate"])
+        return self.enqueue_list([job])[0]
 
-    def enqueue_list(self, jobs: Sequence[Prepared]) -> EnqueuedMany:
+    def enqueue_list(self, jobs: Sequence[Prepared]) -> list[Enqueued]:
+        # Not arguments: other users can see those.
         lines = b"".join(json.dumps(_line(job)).encode() + b"\n" for job in jobs)
-        reply = self._call(["enqueue", "--format=json", "--", self.queue], lines)
-        return EnqueuedMany(reply["enqueued"], reply["duplicates"])
+        code, output, errors = self._run(["enqueue", "--format=json", "--ids", "--", self.queue], lines)
+        enqueued = [Enqueued(**json.loads(line)) for line in output.splitlines()]
+        if code != 0:
+            error = _error(code, errors)
+            error.added = added(enqueued)
+            raise error
+        return enqueued
 
     def end_of(self, job_id: int, timeout: float | None) -> End | None:
         """How a job has ended; None if it has not within the timeout."""
@@ -89,12 +62,6 @@ class Program:
         end = json.loads(output)
         return End(end["end"], end["error"], data_of(end, "output"))
 
-    def _call(self, arguments: list[str], lines: bytes = b"") -> dict[str, Any]:
-        code, output, errors = self._run(arguments, lines)
-        if code != 0:
-            raise _error(code, errors)
-        return dict(json.loads(output))
-
     def _run(self, arguments: list[str], lines: bytes = b"") -> tuple[int, str, str]:
         command = [find_program(), "--json", "--schema", self.schema, *arguments]
         done = subprocess.run(command, input=lines, capture_output=True, env=environment(self.url), check=False)
@@ -104,9 +71,6 @@ class Program:
 def _error(code: int, text: str) -> Error:
     """The error that the program reports. Only its last message is the error's."""
     message = text.rpartition("readpast: ")[2]
-    if message.startswith("error: "):
-        # Of the parser of options: hints and the usage follow.
-        message = message[len("error: ") :].partition("\n\n")[0]
     if code == UNKNOWN:
         error: Error = UnknownQueue(message)
     elif code == REFUSED and "is full" in message:
@@ -115,23 +79,19 @@ def _error(code: int, text: str) -> Error:
         error = InvalidJob(message)
     else:
         error = Error(message)
-    added = re.search(r"readpast: (\d+) jobs? enqueued, from the first", text)
-    error.added = int(added[1]) if added else 0
     return error
 
 
 def _headers(job: Prepared) -> dict[str, str]:
     headers: dict[str, str] = json.loads(str(job.settings.get("headers", "{}")))
-    if any(not isinstance(value, str) or "=" in name for name, value in headers.items()):
-        raise InvalidJob("without a driver, the values of headers must be text, and their names must not contain =")
+    if any(not isinstance(value, str) for value in headers.values()):
+        raise InvalidJob("without a driver, the values of headers must be text")
     return headers
 
 
 def _line(job: Prepared) -> dict[str, object]:
     """A job for `readpast enqueue --format json`."""
-    if job.after:
-        raise InvalidJob("without a driver, enqueue_many cannot add jobs that wait for others; use enqueue")
-    line: dict[str, object] = {}
+    line: dict[str, object] = {"after": job.after, "on_dead": job.on_dead} if job.after else {}
     for name, value in job.settings.items():
         if name.endswith("_ms"):
             line[name[: -len("_ms")] + "_s"] = int(value) / 1000

@@ -6,13 +6,13 @@ import json
 import operator
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 from ._payloads import encoded
-from .exceptions import Error, InvalidJob, Seconds, seconds_of
+from .exceptions import InvalidJob, Seconds, seconds_of
 
 OnDead = Literal["hold", "cancel", "run"]
 
@@ -38,22 +38,9 @@ class Enqueued(NamedTuple):
     duplicate: bool
 
 
-@dataclass(frozen=True)
-class EnqueuedMany:
-    """The result of enqueueing many jobs."""
-
-    #: How many jobs were added.
-    added: int
-    #: How many were not, because an unfinished job has their key.
-    duplicates: int
-    _jobs: list[Enqueued] | None = field(default=None, repr=False)
-
-    @property
-    def jobs(self) -> list[Enqueued]:
-        """Each job, in order. Raises Error without a driver: the program does not report them."""
-        if self._jobs is None:
-            raise Error("without a driver, enqueue_many reports no job ids; use enqueue")
-        return self._jobs
+def added(jobs: Sequence[Enqueued]) -> int:
+    """How many of the jobs are no duplicates."""
+    return sum(not job.duplicate for job in jobs)
 
 
 class End(NamedTuple):

@@ -16,7 +16,7 @@ from uuid import UUID
 from ._by_driver import ERRORS, Session
 from ._by_program import Program
 from ._drivers import Connection, connect, message_of, number_of, rows_of
-from ._new_job import NO_LISTS, End, Enqueued, EnqueuedMany, Limits, NewJob, OnDead, parts
+from ._new_job import NO_LISTS, End, Enqueued, Limits, NewJob, OnDead, added, parts
 from .exceptions import Error, Failed, InvalidJob, QueueFull, ResultTimeout, Seconds, UnknownQueue, in_seconds
 
 T = TypeVar("T")
@@ -121,8 +121,8 @@ class Queue:
         prepared = job.prepared()
         return self._call(lambda way: way.enqueue(prepared))
 
-    def enqueue_many(self, jobs: Iterable[object]) -> EnqueuedMany:
-        """Adds many jobs, up to 500 per call. Each is a `NewJob`, or just a payload.
+    def enqueue_many(self, jobs: Iterable[object]) -> list[Enqueued]:
+        """Adds many jobs, up to 500 per call. Each is a `NewJob`, or just a payload. Returns them in the same order.
 
         Raises:
             UnknownQueue, QueueFull, InvalidJob, Error: as for `enqueue`. Outside your own transaction, the jobs of
@@ -130,19 +130,15 @@ class Queue:
         """
         if isinstance(jobs, NO_LISTS):
             raise TypeError(f"the jobs are one {type(jobs).__name__}; pass a list, or use enqueue")
-        added = duplicates = 0
-        enqueued: list[Enqueued] | None = []
+        enqueued: list[Enqueued] = []
         try:
             for part in parts(jobs, self._limits()):
-                many = self._call(lambda way: way.enqueue_list(part))
-                added += many.added
-                duplicates += many.duplicates
-                enqueued = None if enqueued is None or many._jobs is None else enqueued + many._jobs
+                enqueued += self._call(lambda way: way.enqueue_list(part))
         except Error as error:
             # The program may have added some of the last call's.
-            error.added = error.added + added if self._is_own else 0
+            error.added = error.added + added(enqueued) if self._is_own else 0
             raise
-        return EnqueuedMany(added, duplicates, enqueued)
+        return enqueued
 
     def result(self, job_id: int, timeout: Seconds | None = None) -> bytes | None:
         """Waits until a job is done, and returns its output.

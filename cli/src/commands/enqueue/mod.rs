@@ -60,6 +60,10 @@ pub struct Enqueue {
     /// Save progress in this file and resume from it
     #[arg(long, value_name = "FILE", conflicts_with_all = ["payload", "file", "batch"])]
     resume: Option<PathBuf>,
+    /// Print the id of each job instead of the counts, in the order of the lines; with --json, also whether it is a
+    /// duplicate
+    #[arg(long, conflicts_with_all = ["payload", "file", "resume"])]
+    ids: bool,
     /// Deduplication key of one job; not added while another job with this key is unfinished
     #[arg(long)]
     key: Option<String>,
@@ -142,13 +146,15 @@ impl Enqueue {
             let chunk = chunk.inspect_err(|_| total.report(&progress))?;
             match &mut resume {
                 None => {
-                    let (mut added, answer) = enqueue_chunk(queue, &chunk, waits, &mut interrupt).await;
-                    let last = answer.map_err(|error| {
+                    let (enqueued, answer) = enqueue_chunk(queue, &chunk, waits, &mut interrupt).await;
+                    if self.ids {
+                        print_ids(&enqueued, output)?;
+                    }
+                    answer.map_err(|error| {
                         total.report(&progress);
-                        explained(error, &chunk, added.len(), &interrupt)
+                        explained(error, &chunk, enqueued.len(), &interrupt)
                     })?;
-                    added.extend(last);
-                    total.add(&added);
+                    total.add(&enqueued);
                 }
                 Some(resume) => {
                     let answer = resume_chunk(resume, queue, &chunk, waits, &mut interrupt).await;
@@ -165,6 +171,9 @@ impl Enqueue {
                 let _ = writeln!(io::stderr(), "readpast: lines {first} to {last} were read but not enqueued");
             }
             return Ok(Exit::Interrupted);
+        }
+        if self.ids {
+            return Ok(Exit::Ok);
         }
         if let Some(resume) = resume {
             total.enqueued = resume.seal(queue).await?;
@@ -197,23 +206,37 @@ impl Total {
     }
 }
 
-/// Enqueues a chunk. Returns its first jobs, and the last ones or the error after the first.
+/// Prints each id in a line.
+fn print_ids(enqueued: &[Enqueued], output: Output) -> Result<()> {
+    let mut lines = String::new();
+    for job in enqueued {
+        match output.is_json() {
+            true => lines += &serde_json::to_string(job)?,
+            false => lines += &job.job_id.to_string(),
+        }
+        lines.push('\n');
+    }
+    output.bytes(lines.as_bytes())
+}
+
+/// Enqueues a chunk. Returns its jobs, or after an error the first of them.
 async fn enqueue_chunk(
     queue: &Queue,
     chunk: &Chunk,
     waits: bool,
     interrupt: &mut Interrupt,
-) -> (Vec<Enqueued>, Result<Vec<Enqueued>, Error>) {
+) -> (Vec<Enqueued>, Result<(), Error>) {
     let mut added = Vec::new();
     loop {
-        let (first, cause) = match queue.enqueue_many(&chunk.jobs[added.len()..]).await {
-            Ok(last) => return (added, Ok(last)),
-            Err(Error::EnqueuedInPart { enqueued, cause, .. }) => (enqueued, *cause),
-            Err(cause) => (Vec::new(), cause),
+        let (next, answer) = match queue.enqueue_many(&chunk.jobs[added.len()..]).await {
+            Ok(last) => (last, Ok(())),
+            Err(Error::EnqueuedInPart { enqueued, cause, .. }) => (enqueued, Err(*cause)),
+            Err(cause) => (Vec::new(), Err(cause)),
         };
-        added.extend(first);
-        if !(waits && is_full(&cause) && has_waited(interrupt).await) {
-            return (added, Err(cause));
+        added.extend(next);
+        match answer {
+            Err(cause) if waits && is_full(&cause) && has_waited(interrupt).await => {}
+            answer => return (added, answer),
         }
     }
 }
