@@ -40,8 +40,10 @@ pub struct Run {
     pub jobs: f64,
     pub wall: Duration,
     pub client_cpu: Duration,
+    /// How much of it was the jobs' own work.
+    pub work_cpu: Duration,
     pub server_cpu: Duration,
-    /// Of the client's threads, for each job.
+    /// Of the worker's threads, for each job.
     pub switches: Option<Switches>,
 }
 
@@ -52,6 +54,10 @@ impl Run {
 
     pub fn client_us_per_job(&self) -> f64 {
         self.client_cpu.as_secs_f64() * 1e6 / self.jobs
+    }
+
+    pub fn work_us_per_job(&self) -> f64 {
+        self.work_cpu.as_secs_f64() * 1e6 / self.jobs
     }
 
     pub fn server_us_per_job(&self) -> f64 {
@@ -125,11 +131,13 @@ impl Bench {
         let first = acknowledged(warm_up);
         let switched_before = Switches::now();
         let (started_at, server_before) = (Instant::now(), self.server.cpu());
-        let (client_before, ended_before) = (usage::cpu(), ended.load(Ordering::Relaxed));
+        let (client_before, work_before) = (usage::others_cpu(), Work::cpu());
+        let ended_before = ended.load(Ordering::Relaxed);
         // Where acknowledgements come in large batches, the first one may be so large that less is left than was asked
         // for.
         let last = acknowledged((first + jobs).min(available));
-        let (wall, client_cpu) = (started_at.elapsed(), usage::cpu() - client_before);
+        let (wall, client_cpu) = (started_at.elapsed(), usage::others_cpu() - client_before);
+        let work_cpu = Work::cpu() - work_before;
         let ended_meanwhile = ended.load(Ordering::Relaxed) - ended_before;
         let server_cpu = self.server.cpu() - server_before;
         let switches =
@@ -137,7 +145,9 @@ impl Bench {
         worker.shutdown().await.expect("the worker ends");
         // A rate counts what was acknowledged; CPU time was spent on what ended, which is a few jobs more or less.
         let per_ended = (last - first) as f64 / ended_meanwhile.max(1) as f64;
-        Run { jobs: (last - first) as f64, wall, client_cpu: client_cpu.mul_f64(per_ended), server_cpu, switches }
+        let jobs = (last - first) as f64;
+        let (client_cpu, work_cpu) = (client_cpu.mul_f64(per_ended), work_cpu.mul_f64(per_ended));
+        Run { jobs, wall, client_cpu, work_cpu, server_cpu, switches }
     }
 
     /// Measures something else that works off a number of jobs.
@@ -145,7 +155,8 @@ impl Bench {
         let (started_at, server_before, client_before) = (Instant::now(), self.server.cpu(), usage::cpu());
         work_off.await;
         let (wall, client_cpu) = (started_at.elapsed(), usage::cpu() - client_before);
-        Run { jobs: jobs as f64, wall, client_cpu, server_cpu: self.server.cpu() - server_before, switches: None }
+        let (jobs, work_cpu, server_cpu) = (jobs as f64, Duration::ZERO, self.server.cpu() - server_before);
+        Run { jobs, wall, client_cpu, work_cpu, server_cpu, switches: None }
     }
 }
 

@@ -108,7 +108,8 @@ fn most_of(bench: &mut Bench, jobs: u64, mut done: impl FnMut() -> (u64, Duratio
     let (started_at, server_before) = (Instant::now(), bench.server.cpu());
     let (last, client_after) = reached(jobs * 9 / 10, &mut done);
     let (wall, server_cpu) = (started_at.elapsed(), bench.server.cpu() - server_before);
-    Run { jobs: (last - first) as f64, wall, client_cpu: client_after - client_before, server_cpu, switches: None }
+    let (jobs, client_cpu, work_cpu) = ((last - first) as f64, client_after - client_before, Duration::ZERO);
+    Run { jobs, wall, client_cpu, work_cpu, server_cpu, switches: None }
 }
 
 fn reached(jobs: u64, done: &mut impl FnMut() -> (u64, Duration)) -> (u64, Duration) {

@@ -25,25 +25,24 @@ pub struct Share {
 }
 
 impl Share {
-    /// Of the run whose jobs alone have been counted last, beside a run of bare rayon.
+    /// Beside what [`of_bare_rayon`] returned.
     pub fn of(run: &Run, of_bare: f64) -> Share {
         let server_free = run.wall.saturating_sub(run.server_cpu / cores() as u32);
         Share {
             as_it_is: of_cores(run, run.wall) / of_bare,
             given_back: of_cores(run, server_free) / of_bare,
-            overhead_us: run.client_us_per_job() - Work::cpu_us_per_job(),
+            overhead_us: run.client_us_per_job() - run.work_us_per_job(),
         }
     }
 }
 
-/// How much of the time of all cores the jobs that were counted last were at work.
+/// How much of the time of all cores was work.
 fn of_cores(run: &Run, wall: Duration) -> f64 {
-    run.jobs * Work::cpu_us_per_job() / 1e6 / (wall.as_secs_f64() * cores() as f64)
+    run.work_cpu.as_secs_f64() / (wall.as_secs_f64() * cores() as f64)
 }
 
 /// What bare rayon makes work of.
 pub fn of_bare_rayon(work: Work, jobs: u64) -> f64 {
-    Work::start_counting();
     let run = bare_rayon(work, jobs);
     of_cores(&run, run.wall)
 }
@@ -52,8 +51,8 @@ pub fn of_bare_rayon(work: Work, jobs: u64) -> f64 {
 pub fn bare_rayon(work: Work, jobs: u64) -> Run {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(cores()).build().expect("threads");
     let payloads: Vec<Vec<u8>> = (0..jobs).map(|_| payload()).collect();
-    let (started_at, before) = (Instant::now(), usage::cpu());
+    let (started_at, before, work_before) = (Instant::now(), usage::cpu(), Work::cpu());
     pool.install(|| payloads.par_iter().with_max_len(1).for_each(|_payload| work.run()));
-    let (wall, client_cpu) = (started_at.elapsed(), usage::cpu() - before);
-    Run { jobs: jobs as f64, wall, client_cpu, server_cpu: Duration::ZERO, switches: None }
+    let (wall, client_cpu, work_cpu) = (started_at.elapsed(), usage::cpu() - before, Work::cpu() - work_before);
+    Run { jobs: jobs as f64, wall, client_cpu, work_cpu, server_cpu: Duration::ZERO, switches: None }
 }

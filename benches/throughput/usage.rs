@@ -9,6 +9,11 @@ pub fn cpu() -> Duration {
     read(ClockId::ProcessCPUTime)
 }
 
+/// The same without the calling thread, which only looks at the others.
+pub fn others_cpu() -> Duration {
+    cpu().saturating_sub(thread_cpu())
+}
+
 /// The CPU time of the calling thread since its start.
 pub fn thread_cpu() -> Duration {
     read(ClockId::ThreadCPUTime)
@@ -27,22 +32,26 @@ pub fn resident_bytes() -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// How often threads were taken off a core.
+/// How often the threads of workers were taken off a core.
 #[derive(Debug, Clone, Copy)]
 pub struct Switches {
     /// Because they waited for something, which then woke them.
     pub voluntary: f64,
-    /// For whatever reason.
+    /// For whatever reason: also because another thread was woken on that core, of this process or of another.
     pub all: f64,
 }
 
 impl Switches {
-    /// Of all threads that this process has now; `None` where there is no `/proc`.
+    /// Of the workers' threads that this process has now, which are told by their names; `None` where there is no
+    /// `/proc`.
     pub fn now() -> Option<Switches> {
         let mut switches = Switches { voluntary: 0.0, all: 0.0 };
         for thread in std::fs::read_dir("/proc/self/task").ok()? {
             // One that ends meanwhile does not count.
             let Ok(status) = std::fs::read_to_string(thread.ok()?.path().join("status")) else { continue };
+            if !status.starts_with("Name:\treadpast-") {
+                continue;
+            }
             let count = |name: &str| -> Option<f64> {
                 status.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
             };

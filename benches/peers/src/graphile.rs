@@ -177,11 +177,13 @@ pub async fn run_worker(settings: Settings, work: Work, jobs: u64) -> Run {
     };
     let first = reached(WARM_UP_JOBS.min(jobs / 4)).await;
     let (started_at, client_before, server_before) = (Instant::now(), usage::cpu(), server_cpu());
+    let work_before = Work::cpu();
     let last = reached((first + jobs).min(available)).await;
     let (wall, client_cpu) = (started_at.elapsed(), usage::cpu() - client_before);
+    let work_cpu = Work::cpu() - work_before;
     let server_cpu = server_cpu().saturating_sub(server_before);
     worker.request_shutdown();
     running.await.expect("the worker does not panic").expect("the worker ends");
     pool.close().await;
-    Run { jobs: (last - first) as f64, wall, client_cpu, server_cpu, switches: None }
+    Run { jobs: (last - first) as f64, wall, client_cpu, work_cpu, server_cpu, switches: None }
 }

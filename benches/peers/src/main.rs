@@ -119,13 +119,11 @@ async fn one_ms(report: &mut Report, sizes: &Sizes) {
         let of_bare = of_bare_rayon(work, sizes.ms_jobs);
         // More than are measured, so that none of the stages runs dry before the end.
         fill(&queue, sizes.ms_jobs * 2).await;
-        Work::start_counting();
         let run = bench.run_worker(&queue, &WorkerConfig::default(), work, sizes.ms_jobs).await;
         runs.ours.push(Share::of(&run, of_bare));
         queue.admin().change(&JobChange::Purge, JobState::Ready).await.expect("the rest is deleted");
         for (settings, theirs) in &mut runs.theirs {
             graphile::top_up(sizes.ms_jobs * 2 + settings.held()).await;
-            Work::start_counting();
             theirs.push(Share::of(&graphile::run_worker(*settings, work, sizes.ms_jobs).await, of_bare));
         }
     }
