@@ -35,6 +35,7 @@ IF OBJECT_ID(N'[$(schema)].[schedules]', N'U') IS NULL
         -- the time when these two were calculated; if it is in the future, the clock was set back
         looked_at      datetime2(3)     NOT NULL,
         last_at        datetime2(3)     NULL,      -- the last time that was fired
+        last_job_id    bigint           NULL,      -- its job, or the unfinished one that had its key
         error          nvarchar(2048)   NULL,      -- why the last check could not fire it
         CONSTRAINT schedules_pk PRIMARY KEY CLUSTERED (queue_id, name)
             WITH (STATISTICS_NORECOMPUTE = ON, ALLOW_PAGE_LOCKS = OFF),

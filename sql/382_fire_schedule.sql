@@ -55,6 +55,8 @@ BEGIN
             @correlation_id = @correlation_id, @kind = @kind, @time_limit_ms = @time_limit_ms,
             @headers = @headers, @group_key = @group_key, @needs = @needs, @start_by = @start_by,
             @job_id = @job_id OUTPUT, @duplicate = @duplicate OUTPUT;
+        UPDATE [$(schema)].[schedules] WITH (ROWLOCK) SET last_job_id = @job_id
+        WHERE queue_id = @queue_id AND name = @name;
     END;
 END;
 COMMIT TRANSACTION;

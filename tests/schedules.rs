@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use readpast::admin::{CompletionPolicy, QueueOptions, Schedule, ScheduleRow};
+use readpast::admin::{CompletionPolicy, JobChange, JobState, QueueOptions, Schedule, ScheduleRow};
 use readpast::config::WorkerConfig;
-use readpast::{BoxError, Context, Error, Handlers, Job, NewJob, Queue, Worker};
+use readpast::{BoxError, Context, Error, Handlers, Job, JobId, NewJob, Queue, Worker};
 use readpast_devserver::DevServer;
 use readpast_devserver::SqlError;
 
@@ -264,6 +264,12 @@ async fn a_firing_that_comes_late_or_twice_changes_nothing() {
                     @fire_at = '2026-01-01T03:00:00', @next_at = '2099-01-01T04:00:00'";
     let fired = session.row(fire).await;
     assert_eq!((number(&fired, "revision"), number(&fired, "duplicate")), (2, 0));
+    let job_id = JobId(number(&fired, "job_id"));
+    let last_job = async || {
+        let shown = schedule(queue, "hourly").await;
+        (shown.last_job_id, shown.last_job_state)
+    };
+    assert_eq!(last_job().await, (Some(job_id), Some(JobState::Ready)));
     for late in [fire.to_string(), fire.replace("03:00", "05:00"), fire.replace("@revision = 1", "@revision = 3")] {
         let row = session.row(&late).await;
         assert_eq!((optional_number(&row, "revision"), optional_number(&row, "job_id")), (None, None));
@@ -277,7 +283,9 @@ async fn a_firing_that_comes_late_or_twice_changes_nothing() {
     let jobs = session.sql("SELECT job_id, dedup_key FROM [$(schema)].[jobs]").await;
     assert_eq!(jobs.len(), 1);
     assert_eq!(text(&jobs[0], "dedup_key").unwrap(), "hourly@2026-01-01T03:00:00Z");
-    assert_eq!(number(&jobs[0], "job_id"), number(&fired, "job_id"));
+    assert_eq!(number(&jobs[0], "job_id"), job_id.0);
+    queue.admin().change(&JobChange::Purge, vec![job_id]).await.unwrap();
+    assert_eq!(last_job().await, (Some(job_id), None));
     fixture.remove().await;
 }
 

@@ -136,6 +136,24 @@ async fn schedules_that_are_late_are_a_problem() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_schedule_whose_last_job_is_dead_comes_first() {
+    let fixture = Fixture::new("last_job").await;
+    for name in ["a", "b"] {
+        fixture.queue.admin().set_schedule(&Schedule::new(name, "0 30 3 * * *", NewJob::text(name))).await.unwrap();
+    }
+    let fire = "EXEC [$(schema)].[fire_schedule] @queue = N'work', @name = N'b', @revision = 1, \
+                @fire_at = '2026-01-01T03:30:00', @next_at = '2099-01-01T03:30:00'";
+    fixture.sql(fire).await;
+    assert_eq!(fixture.open().page("schedules").await.texts("tbody td a .st"), ["ready"]);
+    fixture.sql("UPDATE [$(schema)].[jobs] SET state = 4, ended = 1, finished_at = SYSUTCDATETIME()").await;
+    let page = fixture.open().page("schedules").await;
+    assert_eq!(
+        (page.texts("tbody th"), page.texts("tbody td a .st")),
+        (vec!["b".into(), "a".into()], vec!["dead".into()])
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn ready_jobs_without_a_worker_are_a_problem_after_five_minutes() {
     let fixture = Fixture::new("no_worker").await;
     fixture.queue.enqueue_many(&vec![NewJob::text("x"); 3]).await.unwrap();

@@ -98,7 +98,7 @@ impl Schedules {
         output.many(
             &listed,
             "there are no schedules",
-            &["queue", "schedule", "times", "zone", "next", "last", "kind", "paused", "error"],
+            &["queue", "schedule", "times", "zone", "next", "last", "job", "kind", "paused", "error"],
             &["kind", "last", "zone", "times", "paused"],
             |Listed { queue, schedule }| {
                 vec![
@@ -108,6 +108,7 @@ impl Schedules {
                     schedule.time_zone.clone(),
                     texts::time(schedule.next_at),
                     texts::or_dash(schedule.last_at.map(texts::time)),
+                    texts::or_dash(schedule.last_job_state),
                     texts::or_dash(schedule.kind.as_ref()),
                     if schedule.paused { "paused".to_owned() } else { "-".to_owned() },
                     schedule.error.clone().unwrap_or_default(),

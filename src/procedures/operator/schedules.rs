@@ -9,7 +9,7 @@ use uuid::Uuid;
 use crate::connection::{Columns, Session, int, ms};
 use crate::error::Error;
 use crate::id::{Enqueued, JobId};
-use crate::job::{Headers, Needs, Schedule};
+use crate::job::{Headers, JobState, Needs, Schedule};
 use crate::text::{decode_text, hex};
 use crate::time::{CronTimes, rfc3339};
 
@@ -53,6 +53,10 @@ pub struct ScheduleRow {
     pub next_at: SystemTime,
     /// The last time that was fired.
     pub last_at: Option<SystemTime>,
+    /// The job of that time, or the unfinished job that had its key.
+    pub last_job_id: Option<JobId>,
+    /// The state of that job, or `None` if its row is gone.
+    pub last_job_state: Option<JobState>,
     /// Why a worker's last try to fire the schedule failed. It tries again every ten seconds.
     pub error: Option<String>,
     /// The headers of the schedule's jobs. `None` also if they were set in T-SQL and cannot be read.
@@ -84,6 +88,8 @@ impl ScheduleRow {
             paused: row.required("paused")?,
             next_at: row.required_time("next_at")?,
             last_at: row.optional_time("last_at")?,
+            last_job_id: row.optional("last_job_id")?.map(JobId),
+            last_job_state: row.optional_one_of("last_job_state", &JobState::WORDS)?,
             error: row.optional("error")?,
             headers: row.optional_headers("headers")?,
             group_key: row.optional("group_key")?,
@@ -104,7 +110,7 @@ impl Serialize for ScheduleRow {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let payload_text = decode_text(&self.payload, self.payload_utf16).ok();
         let payload_hex = payload_text.is_none().then(|| hex(&self.payload));
-        let mut schedule = serializer.serialize_struct("ScheduleRow", 21)?;
+        let mut schedule = serializer.serialize_struct("ScheduleRow", 23)?;
         schedule.serialize_field("name", &self.name)?;
         schedule.serialize_field("cron", &self.cron)?;
         schedule.serialize_field("time_zone", &self.time_zone)?;
@@ -121,6 +127,8 @@ impl Serialize for ScheduleRow {
         schedule.serialize_field("paused", &self.paused)?;
         schedule.serialize_field("next_at", &rfc3339(self.next_at))?;
         schedule.serialize_field("last_at", &self.last_at.map(rfc3339))?;
+        schedule.serialize_field("last_job_id", &self.last_job_id)?;
+        schedule.serialize_field("last_job_state", &self.last_job_state)?;
         schedule.serialize_field("error", &self.error)?;
         schedule.serialize_field("headers", &self.headers)?;
         schedule.serialize_field("group_key", &self.group_key)?;

@@ -3,11 +3,12 @@
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
-use readpast::admin::ScheduleRow;
+use readpast::admin::{JobState, ScheduleRow};
 
 use crate::app::App;
 use crate::failure::Failure;
 use crate::frame::Frame;
+use crate::links::link;
 use crate::render::html;
 use crate::security::visitor::Visitor;
 use crate::time::Time;
@@ -28,11 +29,22 @@ struct ScheduleView {
     paused: bool,
     next_at: Time,
     last_at: Option<Time>,
+    /// The job of that time, if there is its row.
+    last_job: Option<LastJob>,
     error: Option<String>,
+}
+
+struct LastJob {
+    link: String,
+    state: JobState,
 }
 
 impl ScheduleView {
     fn new(queue: &str, schedule: ScheduleRow) -> ScheduleView {
+        let last_job = schedule.last_job_id.zip(schedule.last_job_state).map(|(job_id, state)| LastJob {
+            link: link("job", [("queue", queue), ("id", &job_id.to_string())]),
+            state,
+        });
         ScheduleView {
             queue: queue.to_owned(),
             name: schedule.name,
@@ -42,8 +54,15 @@ impl ScheduleView {
             paused: schedule.paused,
             next_at: Time(schedule.next_at),
             last_at: schedule.last_at.map(Time),
+            last_job,
             error: schedule.error,
         }
+    }
+}
+
+impl ScheduleView {
+    fn is_in_trouble(&self) -> bool {
+        self.error.is_some() || self.last_job.as_ref().is_some_and(|job| job.state == JobState::Dead)
     }
 }
 
@@ -56,7 +75,7 @@ pub async fn show(State(app): State<App>, visitor: Visitor) -> Result<Response, 
             queue.admin().schedules().await?.into_iter().map(|schedule| ScheduleView::new(queue.name(), schedule)),
         );
     }
-    schedules.sort_by_key(|schedule| schedule.error.is_none()); // those in trouble first
+    schedules.sort_by_key(|schedule| !schedule.is_in_trouble());
     let frame = Frame::new(&app, visitor, "schedules", "Schedules").await;
     Ok(html(&Page { frame, schedules }))
 }
