@@ -109,6 +109,41 @@ async fn await_jobs_finds_what_a_claim_would_get() {
     }
 }
 
+/// The claim after a job's finds nothing, but it was not asked for by a watch that was wrong.
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_job_the_queue_is_checked_as_often_as_before_it() {
+    let fixture = Fixture::new("checked_as_often").await;
+    let mut session = fixture.session().await;
+    session.sql("CREATE TABLE [$(schema)].[waits] (least_ms int NOT NULL)").await;
+    session
+        .sql(
+            "CREATE OR ALTER PROCEDURE [$(schema)].[await_jobs] @queue nvarchar(129), @least_ms int, @most_ms int,
+                 @wait_ms int, @most_sessions int = NULL AS
+             SET NOCOUNT ON;
+             INSERT [$(schema)].[waits] (least_ms) VALUES (@least_ms);
+             WAITFOR DELAY '00:00:00.010';
+             SELECT CAST(0 AS bit) AS found, CAST(1 AS bit) AS waited;",
+        )
+        .await;
+    let config = changed(fixture.config.worker.clone(), |worker| worker.poll_min = Duration::from_millis(100));
+    let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).config(&config).start().await.unwrap();
+    let monitor = worker.monitor();
+    let waits = "SELECT COUNT(*) FROM [$(schema)].[waits]";
+    for done in 1..=4 {
+        fixture.queue.enqueue(&NewJob::bytes("x")).await.unwrap();
+        until("the job is done", || monitor.stats().done == done).await;
+        // The enqueue has ended the watch before.
+        let before = session.number(waits).await;
+        while session.number(waits).await == before {}
+    }
+    let longest = session.number("SELECT MAX(least_ms) FROM [$(schema)].[waits]").await;
+    assert!(longest <= 100, "{longest}");
+    worker.shutdown().await.unwrap();
+    session.sql("DROP TABLE [$(schema)].[waits]").await;
+    drop(session);
+    fixture.remove().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn await_jobs_ends_when_a_job_comes() {
     let fixture = Fixture::new("await_ends").await;
