@@ -109,6 +109,50 @@ async fn await_jobs_finds_what_a_claim_would_get() {
     }
 }
 
+/// One statement reads the ranges outside of a single mark; several marks, and gaps of a lifo queue, take more.
+#[tokio::test(flavor = "multi_thread")]
+async fn await_jobs_finds_jobs_of_each_priority_but_none_that_a_mark_skips() {
+    const ABOVE: i64 = 1 << 40;
+    let fixture = Fixture::new("await_marks").await;
+    let mut session = fixture.session().await;
+    // Marks: priority, job_id, from_id, below_to, below_from.
+    type Mark = (i16, i64, i64, i64, i64);
+    let (none, open): (&[Mark], Mark) = (&[], (0, 0, 0, 0, 0));
+    let closed = |priority| (priority, ABOVE, 0, 0, 0);
+    let cases: [(&str, &[Mark], &[i16], &[i16]); 7] = [
+        ("fifo", none, &[-32768, -1, 0, 1, 32767], &[]),
+        ("fifo", &[open], &[-32768, 0, 32767], &[]),
+        ("fifo", &[closed(0)], &[-32768, -1, 1, 32767], &[0]),
+        ("fifo", &[closed(-32768), closed(32767)], &[-32767, 0, 32766], &[-32768, 32767]),
+        ("fifo", &[closed(0), closed(5), (7, 0, 0, 0, 0)], &[-1, 3, 6, 7, 8], &[0, 5]),
+        // The job is below both gaps, or between them, or in one.
+        ("lifo", &[(0, ABOVE + 2, ABOVE + 1, ABOVE, ABOVE - 1), (1, ABOVE + 2, ABOVE, 1, 0)], &[-1, 0, 1, 2], &[]),
+        ("lifo", &[closed(0)], &[-1, 1], &[0]),
+    ];
+    for (order, marks, found_at, skipped_at) in cases {
+        let queue_id = "(SELECT queue_id FROM [$(schema)].[queues] WHERE name = N'work')";
+        session.sql(&format!("EXEC [$(schema)].[create_queue] @queue = N'work', @claim_order = '{order}'")).await;
+        let mut set_marks = format!("DELETE [$(schema)].[marks] WHERE queue_id = {queue_id};");
+        for (priority, job_id, from_id, below_to, below_from) in marks {
+            let values = format!("{priority}, {job_id}, {from_id}, {below_to}, {below_from}, 0");
+            let columns = "queue_id, priority, job_id, from_id, below_to, below_from, lowered";
+            set_marks += &format!("INSERT [$(schema)].[marks] ({columns}) SELECT {queue_id}, {values};");
+        }
+        session.sql(&set_marks).await;
+        assert!(!found(&mut session, 1).await, "{order}, {marks:?}: the queue is empty");
+        for (priorities, expected) in [(found_at, true), (skipped_at, false)] {
+            for priority in priorities {
+                let enqueue = "EXEC [$(schema)].[enqueue] @queue = N'work', @payload = 0x01, @priority";
+                session.sql(&format!("{enqueue} = {priority}; {set_marks}")).await; // it has lowered a mark
+                assert_eq!(found(&mut session, 1).await, expected, "{order}, {marks:?}, priority {priority}");
+                session.sql(&format!("DELETE [$(schema)].[jobs] WHERE queue_id = {queue_id}")).await;
+            }
+        }
+    }
+    drop(session);
+    fixture.remove().await;
+}
+
 /// The claim after a job's finds nothing, but it was not asked for by a watch that was wrong.
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_job_the_queue_is_checked_as_often_as_before_it() {
