@@ -5,18 +5,40 @@ CREATE OR ALTER PROCEDURE [$(schema)].[look]
     @found    bit OUTPUT
 AS
 SET NOCOUNT ON;
-DECLARE @is_lifo bit, @is_fair bit, @at_least smallint = -32768, @priority smallint, @mark bigint, @gap_from bigint, @below_to bigint,
-    @below_from bigint, @highest bigint, @lowered bigint;
+DECLARE @is_lifo bit, @is_fair bit, @is_complete bit, @at_least smallint = -32768, @priority smallint, @mark bigint,
+    @gap_from bigint, @below_to bigint, @below_from bigint, @highest bigint, @lowered bigint;
 
+-- Most checks end with this statement. It reads all that a claim would, unless there are several marks, or gaps of a
+-- lifo queue with jobs below them (see marks). Without a mark, the two ranges of other priorities overlap.
 SET @found = 0;
-SELECT @is_lifo = CASE claim_order WHEN 'lifo' THEN 1 ELSE 0 END, @is_fair = fair FROM [$(schema)].[queues]
-    WHERE queue_id = @queue_id AND paused = 0;
-IF @is_lifo IS NULL
-    RETURN;
-SELECT TOP (1) @found = 1
-FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_alone))
-WHERE queue_id = @queue_id AND state = 0 AND alone = 1
+SELECT @is_lifo = CASE q.claim_order WHEN 'lifo' THEN 1 ELSE 0 END, @is_fair = q.fair,
+    @is_complete = CASE WHEN m.priorities > 1 OR m.from_id > 0 OR m.below_from > 0 THEN 0 ELSE 1 END,
+    @found = CASE
+        WHEN EXISTS (SELECT 1
+            FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready_alone))
+            WHERE queue_id = @queue_id AND state = 0 AND alone = 1) THEN 1
+        WHEN EXISTS (SELECT 1
+            FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
+            WHERE queue_id = @queue_id AND state = 0 AND alone = 0
+                AND priority < ISNULL(m.priority, 32767)) THEN 1
+        WHEN m.priorities = 1 AND EXISTS (SELECT 1
+            FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
+            WHERE queue_id = @queue_id AND state = 0 AND alone = 0
+                AND priority = m.priority AND job_id >= m.job_id) THEN 1
+        WHEN m.priorities < 2 AND EXISTS (SELECT 1
+            FROM [$(schema)].[jobs] WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_ready))
+            WHERE queue_id = @queue_id AND state = 0 AND alone = 0
+                AND priority > ISNULL(m.priority, -32768)) THEN 1
+        ELSE 0 END
+FROM [$(schema)].[queues] AS q
+CROSS JOIN (SELECT COUNT(*) AS priorities, MIN(priority) AS priority, MIN(job_id) AS job_id,
+                MAX(from_id) AS from_id, MAX(below_from) AS below_from
+            FROM [$(schema)].[marks] WITH (NOLOCK)
+            WHERE queue_id = @queue_id) AS m
+WHERE q.queue_id = @queue_id AND q.paused = 0
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
+IF @is_complete IS NULL
+    RETURN;
 
 -- A claim handles events first. Of groups whose jobs are locked, or gone, as many are looked at as a claim goes through.
 IF @is_fair = 1 AND @found = 0
@@ -39,7 +61,7 @@ IF @is_fair = 1 AND @found = 0
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
 -- adopt: look_for_rows
-WHILE @found = 0
+WHILE @found = 0 AND @is_complete = 0
 BEGIN
     EXEC [$(schema)].[next_priority] @queue_id, @at_least, @priority OUTPUT, @mark OUTPUT, @gap_from OUTPUT,
          @below_to OUTPUT, @below_from OUTPUT, @highest OUTPUT, @lowered OUTPUT;

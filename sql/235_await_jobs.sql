@@ -27,9 +27,9 @@ AS
 SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @started_at datetime2(3) = SYSUTCDATETIME(), @waited_ms bigint = 0, @queue_id int, @share_ms int = 8,
-    @delay_ms bigint, @pause_ms bigint, @delay datetime, @checked_at datetime2(3), @places int = 64, @tested int = 0,
-    @other nvarchar(255), @found bit = 0, @tier nvarchar(32), @own int, @first int, @slot int, @tries int = 0,
-    @granted int = -1, @resource nvarchar(255);
+    @delay_ms bigint, @pause_ms bigint, @took_ms bigint, @delay datetime, @checked_at datetime2(3), @now datetime2(3),
+    @places int = 64, @tested int = 0, @other nvarchar(255), @found bit = 0, @tier nvarchar(32), @own int, @first int,
+    @slot int, @tries int = 0, @granted int = -1, @resource nvarchar(255);
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
@@ -85,30 +85,34 @@ BEGIN TRY
     SET @delay_ms = @share_ms;
     WHILE @tested < @most_sessions - 1 AND @delay_ms < @most_ms
     BEGIN
-        SET @tested = @tested + 1;
-        SET @other = CONCAT(N'readpast_wait_', (@slot + @tested) % @most_sessions);
-        IF APPLOCK_TEST(N'public', @other, N'Exclusive', N'Session') = 0
-            SET @delay_ms = @delay_ms + @share_ms;
+        SET @other = CONCAT(N'readpast_wait_', (@slot + @tested + 1) % @most_sessions);
+        SELECT @tested = @tested + 1,
+            @delay_ms = @delay_ms + CASE APPLOCK_TEST(N'public', @other, N'Exclusive', N'Session')
+                WHEN 0 THEN @share_ms ELSE 0 END;
     END;
     SET @delay_ms = CASE WHEN @delay_ms > @most_ms THEN @most_ms WHEN @delay_ms < @least_ms THEN @least_ms
         ELSE @delay_ms END;
     SET @delay_ms = CASE WHEN @delay_ms < 10 THEN 10 ELSE @delay_ms END;
     SET @pause_ms = @delay_ms;
+    SET @delay = DATEADD(MILLISECOND, @pause_ms, CAST('19000101' AS datetime));
     -- The wait is measured by the clock, because checks take time, too. If the clock is set back, the wait ends.
     WHILE @found = 0 AND @waited_ms >= 0 AND @waited_ms < @wait_ms
     BEGIN
-        SET @delay = DATEADD(MILLISECOND, @pause_ms, CAST('19000101' AS datetime));
         WAITFOR DELAY @delay;
         SET @checked_at = SYSUTCDATETIME();
         EXEC [$(schema)].[look] @queue_id, @found OUTPUT;
+        SET @now = SYSUTCDATETIME();
+        SELECT @took_ms = DATEDIFF_BIG(MILLISECOND, @checked_at, @now),
+            @waited_ms = DATEDIFF_BIG(MILLISECOND, @started_at, @now);
         -- A check skips locked rows one by one, so many uncommitted jobs slow it down. Checks take a tenth of the time
         -- at most, or come every @most_ms.
-        SET @pause_ms = 9 * DATEDIFF_BIG(MILLISECOND, @checked_at, SYSUTCDATETIME());
-        IF @pause_ms > @most_ms
-            SET @pause_ms = @most_ms;
-        IF @pause_ms < @delay_ms
-            SET @pause_ms = @delay_ms;
-        SET @waited_ms = DATEDIFF_BIG(MILLISECOND, @started_at, SYSUTCDATETIME());
+        IF 9 * @took_ms > @delay_ms OR @pause_ms > @delay_ms
+        BEGIN
+            SET @pause_ms = CASE WHEN 9 * @took_ms > @most_ms THEN @most_ms ELSE 9 * @took_ms END;
+            IF @pause_ms < @delay_ms
+                SET @pause_ms = @delay_ms;
+            SET @delay = DATEADD(MILLISECOND, @pause_ms, CAST('19000101' AS datetime));
+        END;
     END;
 END TRY
 BEGIN CATCH

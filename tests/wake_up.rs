@@ -109,6 +109,85 @@ async fn await_jobs_finds_what_a_claim_would_get() {
     }
 }
 
+/// One statement reads the ranges outside of a single mark; several marks, and gaps of a lifo queue, take more.
+#[tokio::test(flavor = "multi_thread")]
+async fn await_jobs_finds_jobs_of_each_priority_but_none_that_a_mark_skips() {
+    const ABOVE: i64 = 1 << 40;
+    let fixture = Fixture::new("await_marks").await;
+    let mut session = fixture.session().await;
+    // Marks: priority, job_id, from_id, below_to, below_from.
+    type Mark = (i16, i64, i64, i64, i64);
+    let (none, open): (&[Mark], Mark) = (&[], (0, 0, 0, 0, 0));
+    let closed = |priority| (priority, ABOVE, 0, 0, 0);
+    let cases: [(&str, &[Mark], &[i16], &[i16]); 7] = [
+        ("fifo", none, &[-32768, -1, 0, 1, 32767], &[]),
+        ("fifo", &[open], &[-32768, 0, 32767], &[]),
+        ("fifo", &[closed(0)], &[-32768, -1, 1, 32767], &[0]),
+        ("fifo", &[closed(-32768), closed(32767)], &[-32767, 0, 32766], &[-32768, 32767]),
+        ("fifo", &[closed(0), closed(5), (7, 0, 0, 0, 0)], &[-1, 3, 6, 7, 8], &[0, 5]),
+        // The job is below both gaps, or between them, or in one.
+        ("lifo", &[(0, ABOVE + 2, ABOVE + 1, ABOVE, ABOVE - 1), (1, ABOVE + 2, ABOVE, 1, 0)], &[-1, 0, 1, 2], &[]),
+        ("lifo", &[closed(0)], &[-1, 1], &[0]),
+    ];
+    for (order, marks, found_at, skipped_at) in cases {
+        let queue_id = "(SELECT queue_id FROM [$(schema)].[queues] WHERE name = N'work')";
+        session.sql(&format!("EXEC [$(schema)].[create_queue] @queue = N'work', @claim_order = '{order}'")).await;
+        let mut set_marks = format!("DELETE [$(schema)].[marks] WHERE queue_id = {queue_id};");
+        for (priority, job_id, from_id, below_to, below_from) in marks {
+            let values = format!("{priority}, {job_id}, {from_id}, {below_to}, {below_from}, 0");
+            let columns = "queue_id, priority, job_id, from_id, below_to, below_from, lowered";
+            set_marks += &format!("INSERT [$(schema)].[marks] ({columns}) SELECT {queue_id}, {values};");
+        }
+        session.sql(&set_marks).await;
+        assert!(!found(&mut session, 1).await, "{order}, {marks:?}: the queue is empty");
+        for (priorities, expected) in [(found_at, true), (skipped_at, false)] {
+            for priority in priorities {
+                let enqueue = "EXEC [$(schema)].[enqueue] @queue = N'work', @payload = 0x01, @priority";
+                session.sql(&format!("{enqueue} = {priority}; {set_marks}")).await; // it has lowered a mark
+                assert_eq!(found(&mut session, 1).await, expected, "{order}, {marks:?}, priority {priority}");
+                session.sql(&format!("DELETE [$(schema)].[jobs] WHERE queue_id = {queue_id}")).await;
+            }
+        }
+    }
+    drop(session);
+    fixture.remove().await;
+}
+
+/// The claim after a job's finds nothing, but it was not asked for by a watch that was wrong.
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_job_the_queue_is_checked_as_often_as_before_it() {
+    let fixture = Fixture::new("checked_as_often").await;
+    let mut session = fixture.session().await;
+    session.sql("CREATE TABLE [$(schema)].[waits] (least_ms int NOT NULL)").await;
+    session
+        .sql(
+            "CREATE OR ALTER PROCEDURE [$(schema)].[await_jobs] @queue nvarchar(129), @least_ms int, @most_ms int,
+                 @wait_ms int, @most_sessions int = NULL AS
+             SET NOCOUNT ON;
+             INSERT [$(schema)].[waits] (least_ms) VALUES (@least_ms);
+             WAITFOR DELAY '00:00:00.010';
+             SELECT CAST(0 AS bit) AS found, CAST(1 AS bit) AS waited;",
+        )
+        .await;
+    let config = changed(fixture.config.worker.clone(), |worker| worker.poll_min = Duration::from_millis(100));
+    let worker = Worker::builder(&fixture.queue, Handlers::any(|_, _| Ok(()))).config(&config).start().await.unwrap();
+    let monitor = worker.monitor();
+    let waits = "SELECT COUNT(*) FROM [$(schema)].[waits]";
+    for done in 1..=4 {
+        fixture.queue.enqueue(&NewJob::bytes("x")).await.unwrap();
+        until("the job is done", || monitor.stats().done == done).await;
+        // The enqueue has ended the watch before.
+        let before = session.number(waits).await;
+        while session.number(waits).await == before {}
+    }
+    let longest = session.number("SELECT MAX(least_ms) FROM [$(schema)].[waits]").await;
+    assert!(longest <= 100, "{longest}");
+    worker.shutdown().await.unwrap();
+    session.sql("DROP TABLE [$(schema)].[waits]").await;
+    drop(session);
+    fixture.remove().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn await_jobs_ends_when_a_job_comes() {
     let fixture = Fixture::new("await_ends").await;

@@ -463,8 +463,11 @@ impl Prefetcher {
     async fn wait_for_jobs(&mut self, claimed: usize, limited: bool) {
         let state = self.state.clone();
         let WorkerState { in_flight, tally, arrivals, stop, .. } = &*state;
-        let pause = self.empty.next();
         let watches = claimed == 0 && !limited;
+        let pause = self.empty.next();
+        if claimed > 0 {
+            self.empty.reset(); // only claims that find nothing make the interval grow
+        }
         if watches {
             self.watcher.begin(pause);
         }
