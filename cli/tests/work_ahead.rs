@@ -164,6 +164,60 @@ async fn a_cancelled_job_ends_its_program_and_no_other_job() {
     assert_eq!(work.row(jobs[100]).await.state, JobState::Cancelled);
 }
 
+/// A cancelled job may still be running when the program replies to the jobs behind it.
+#[tokio::test(flavor = "multi_thread")]
+async fn replies_behind_a_cancelled_job_count() {
+    if !has("python3") {
+        return;
+    }
+    let work = WorkFixture::new("ahead_behind").await;
+    let mut texts: Vec<_> = numbers(100).collect();
+    texts.extend(["long", "next", "last"].map(str::to_owned));
+    let jobs = enqueue(&work, texts.into_iter()).await;
+    let handle = "
+    for job in jobs:
+        text = job['payload_text']
+        if text == 'long':
+            open('long', 'w').close()
+            def goes_on(*_): raise InterruptedError
+            signal.signal(signal.SIGTERM, goes_on)
+            try: time.sleep(1000)
+            except InterruptedError: continue
+        ok(job, str(os.getpid()))
+        if text == 'last': sys.exit(0)";
+    let worker = work.start(&program(handle));
+    wait_for("the long job runs", || std::path::Path::new(&work.path("long")).exists());
+    let cancel = JobChange::Cancel { why: String::new() };
+    work.queue.admin().change(&cancel, jobs[100]).await.unwrap();
+    work.queue.wait(jobs[102], Duration::from_secs(60)).await.unwrap();
+    let first = work.output(jobs[0]).await;
+    assert_eq!([work.output(jobs[101]).await, work.output(jobs[102]).await], [first.clone(), first]);
+    worker.signal(Signal::TERM);
+    worker.end().ok();
+    assert_eq!(work.row(jobs[100]).await.state, JobState::Cancelled);
+}
+
+/// What a program had is not kept through the growing pauses before it is started again.
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_behind_a_program_that_keeps_dying_are_handed_back() {
+    if !has("python3") {
+        return;
+    }
+    let work = WorkFixture::new("ahead_loop").await;
+    let mut texts: Vec<_> = numbers(400).collect();
+    texts[300..302].fill("bad".to_owned());
+    let jobs = enqueue(&work, texts.into_iter()).await;
+    let handle = "
+    for job in jobs:
+        if job['payload_text'] == 'bad' and job['attempt'] == 1: os._exit(3)
+        ok(job, f\"{job['attempt']} {job['fence']}\")";
+    let run = work.drain(&program(handle));
+    assert!(run.stdout.starts_with("400 done, 2 retried"), "{run:?}");
+    // The first of them has waited for the next start of the program.
+    assert_eq!([work.output(jobs[299]).await, work.output(jobs[302]).await], ["1 1", "1 1"]);
+    assert_eq!(work.output(jobs[303]).await, "1 2");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_in_the_middle_costs_no_attempt() {
     if !has("python3") {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import faulthandler
 import inspect
 import os
@@ -208,9 +207,10 @@ def run_job(handlers: Mapping[str | None, Handler], request: Request, wire: Wire
 
 
 def _flush() -> None:
-    # The handler may have closed or replaced it.
-    with contextlib.suppress(Exception):
+    try:
         sys.stdout.flush()
+    except Exception:
+        pass  # the handler may have closed or replaced it
 
 
 def handler_for(handlers: Mapping[str | None, Handler], kind: str | None) -> Handler:

@@ -7,7 +7,7 @@ import json
 import os
 import select
 import threading
-from typing import Any, NamedTuple
+from typing import Any
 
 from ._job import Job, Notes, data_of
 from ._payloads import Payload
@@ -25,10 +25,13 @@ SMALL = 65_536
 _parse = json.JSONDecoder().raw_decode
 
 
-class Request(NamedTuple):
-    fields: dict[str, Any]
-    payload: Payload
-    checkpoint: bytes | None
+class Request:
+    __slots__ = ("checkpoint", "fields", "payload")
+
+    def __init__(self, fields: dict[str, Any], payload: Payload, checkpoint: bytes | None) -> None:
+        self.fields = fields
+        self.payload = payload
+        self.checkpoint = checkpoint
 
 
 class Wire(Notes):

@@ -227,6 +227,11 @@ impl FairPool {
         }
     }
 
+    /// Whether threads are kept for the job of one worker.
+    pub(in crate::worker) fn keeps_threads(&self) -> bool {
+        self.reserved.load(Ordering::Relaxed) != 0
+    }
+
     /// The threads in use.
     pub(in crate::worker) fn in_use(&self) -> InUse {
         self.in_use.now()
@@ -286,7 +291,7 @@ impl FairPool {
 
 impl Threads for FairPool {
     fn any_is_free(&self) -> bool {
-        self.reserved.load(Ordering::Relaxed) == 0 && self.in_use.now().all() < self.threads()
+        !self.keeps_threads() && self.in_use.now().all() < self.threads()
     }
 
     fn wake(self: Arc<FairPool>) {

@@ -69,7 +69,7 @@ pub(super) struct Begun {
     claimed_at: Instant,
     pub(super) started_at: Instant,
     /// The rest of the run of its group.
-    behind: Option<Box<Behind>>,
+    pub(super) behind: Option<Box<Behind>>,
 }
 
 impl Jobs for JobStarter {

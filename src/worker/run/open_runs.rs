@@ -93,7 +93,11 @@ impl<'a> Call<'a> {
         // The time of the thread is divided among its runs, so that their mean says how many it can run.
         let since = self.ended_at.replace(Some(result.ended_at)).unwrap_or(begun.started_at).max(begun.started_at);
         let run = result.ended_at.saturating_duration_since(since);
+        let has_behind = begun.behind.is_some();
         starter.end(begun, result, run, None);
+        if has_behind {
+            starter.pool.pump(); // the next job of its group need not wait for this thread
+        }
     }
 
     /// Ends the runs that a panic of the handler has dropped. `None`: the handler has caught it.
@@ -106,9 +110,9 @@ impl<'a> Call<'a> {
             tracing::warn!(message, "a handler panicked after it had ended its runs");
             self.starter.kind_metrics[self.place].panics.increment(1);
         }
-        for begun in left {
+        for (nth, begun) in left.into_iter().enumerate() {
             let error = JobError::retry(format!("the handler panicked: {message}"));
-            self.starter.guarded(|| self.end(begun, Err(error.into()), true));
+            self.starter.guarded(|| self.end(begun, Err(error.into()), nth == 0));
         }
     }
 }
@@ -153,8 +157,14 @@ impl JobStarter {
             && !self.resources.is_short_of_memory()
             && self.code.handlers.get(place).options.time_limit.is_none()
             && !self.kind_limits.limits(place);
-        // Jobs that wait for their kind or for resources go first, and a free thread takes a job sooner.
-        let is_next = || self.set_aside.jobs() == 0 && self.kind_limits.ready() == 0 && !self.resources.any_waits();
+        // Jobs that wait for their kind or for resources go first, here or in another worker, and a free thread takes a
+        // job sooner.
+        let is_next = || {
+            self.set_aside.jobs() == 0
+                && self.kind_limits.ready() == 0
+                && !self.resources.any_waits()
+                && !self.pool.keeps_threads()
+        };
         let free_threads = || self.pool.threads().saturating_sub(self.pool.in_use().all());
         if !may_start || !is_next() || self.waiting.len() <= free_threads() {
             return None;

@@ -13,7 +13,7 @@ use crate::handler::{Handlers, KindOptions};
 use crate::id::{Fence, JobId};
 use crate::job::{Job, Needs, NewJob, Outcome};
 use crate::worker::finish;
-use crate::worker::lease::{HeldJob, LeaseValidity, Registration};
+use crate::worker::lease::{Behind, HeldJob, LeaseValidity, Registration};
 use crate::worker::run::worker_turns::Jobs;
 use crate::worker::run::{DroppedElsewhere, Executor, FairPool, HandlersAndHooks, Hooks};
 use crate::worker::state::{Machine, MachineMemory, WorkerState};
@@ -25,7 +25,7 @@ const POISON: &str = "the hook panics";
 
 type Ends = Arc<Mutex<Vec<(i64, String, Duration)>>>;
 
-/// An executor with one thread, and the ends of its jobs.
+/// An executor, mostly with one thread, and the ends of its jobs.
 struct Fixture {
     state: Arc<WorkerState>,
     clock: Arc<LeaseValidity>,
@@ -40,11 +40,15 @@ impl Fixture {
         Fixture::with_state(WorkerState::for_test(config), handlers)
     }
 
-    fn with_state(state: WorkerState, mut handlers: Handlers) -> Fixture {
+    fn with_state(state: WorkerState, handlers: Handlers) -> Fixture {
+        Fixture::with_threads(1, state, handlers)
+    }
+
+    fn with_threads(threads: usize, state: WorkerState, mut handlers: Handlers) -> Fixture {
         let clock = Arc::new(LeaseValidity::default());
         clock.renewed(clock.now(), LEASE);
         let state = Arc::new(state);
-        let pool = FairPool::own(1, None).unwrap();
+        let pool = FairPool::own(threads, None).unwrap();
         let pumping = pool.clone();
         let (finisher, batches, large) = finish::channel(&state, move || pumping.pump());
         handlers.check(&state.config).unwrap();
@@ -66,13 +70,15 @@ impl Fixture {
         Fixture { state, clock, registration, executor, ends, _outcomes: Box::new((batches, large)) }
     }
 
-    /// Submits these jobs, with ids from 1.
-    fn submit(&self, jobs: Vec<Job>) {
+    /// Claims these jobs, with ids from 1.
+    fn claim(&self, jobs: Vec<Job>) -> impl Iterator<Item = (Job, HeldJob)> + use<> {
         let jobs = (1..).zip(jobs).map(|(id, job)| Job { id: JobId(id), ..job }).collect();
-        let claimed = HeldJob::claimed(&self.registration, &self.state.in_flight, jobs);
-        let claimed_at = Instant::now();
-        self.executor
-            .submit(claimed.into_iter().map(|(job, held)| Claimed::new(job, held, claimed_at, None)).collect());
+        HeldJob::claimed(&self.registration, &self.state.in_flight, jobs).into_iter()
+    }
+
+    fn submit(&self, jobs: Vec<Job>) {
+        let (claimed, claimed_at) = (self.claim(jobs), Instant::now());
+        self.executor.submit(claimed.map(|(job, held)| Claimed::new(job, held, claimed_at, None)).collect());
     }
 
     /// Waits until no job runs, and returns how the jobs ended.
@@ -250,6 +256,61 @@ async fn what_a_handler_has_not_taken_is_given_back_by_an_orderly_stop() {
 }
 
 #[tokio::test]
+async fn nothing_is_taken_while_threads_are_kept_for_another_worker() {
+    struct Other;
+
+    impl Jobs for Other {
+        fn waiting(&self) -> usize {
+            0
+        }
+
+        fn reserved_threads(&self) -> Option<(usize, Instant)> {
+            Some((1, Instant::now()))
+        }
+
+        fn run(&self, _: Instant) {}
+
+        fn panicked(&self, _: Box<dyn Any + Send>) {}
+    }
+
+    let waiting = Waiting::new(vec![plain("a"), plain("a"), plain("a")]);
+    assert!(waiting.takes());
+    let (pool, other) = (waiting.fixture.executor.pool(), Arc::new(Other));
+    let jobs: std::sync::Weak<Other> = Arc::downgrade(&other);
+    pool.join(jobs, 1, 0);
+    pool.pump();
+    assert!(!waiting.takes());
+    drop(other);
+    pool.pump();
+    assert!(waiting.takes());
+}
+
+/// The handler's thread may be busy for long.
+#[tokio::test]
+async fn the_next_job_of_a_group_starts_on_another_thread_once_its_predecessor_is_ended() {
+    let (began, has_begun) = std::sync::mpsc::channel();
+    let has_begun = Mutex::new(has_begun);
+    let handlers = Handlers::new().otherwise_runs(move |run| {
+        let is_first = run.context().job().id() == JobId(1);
+        if !is_first {
+            began.send(()).unwrap();
+        }
+        run.end(Ok(()));
+        if is_first {
+            has_begun.lock().recv_timeout(LEASE).unwrap();
+        }
+    });
+    let fixture = Fixture::with_threads(2, WorkerState::for_test(WorkerConfig::default()), handlers);
+    let of_group = || Job::for_test(NewJob::text("").group_key("g"));
+    let mut claimed = fixture.claim(vec![of_group(), of_group()]);
+    let (job, held) = claimed.next().unwrap();
+    let behind = Some(Box::new(Behind::new(claimed)));
+    fixture.executor.submit(vec![Claimed::new(job, held, Instant::now(), behind)]);
+    assert_eq!(fixture.ends().await, [1, 2].map(|id| (id, "done".to_owned())));
+    assert!(fixture.state.stop.take_failure().is_none());
+}
+
+#[tokio::test]
 async fn a_lost_or_cancelled_job_is_not_taken() {
     let lose = |registration: &Registration| registration.cancellations().lose_lease();
     let cancel = |registration: &Registration| registration.cancellations().ask(JobId(3), Fence(1));
@@ -283,13 +344,24 @@ async fn a_panic_fails_the_open_runs_and_no_others() {
         first.next_job().unwrap().end(Ok(()));
         panic!("a defect");
     });
-    let fixture = Fixture::new(WorkerConfig::default(), handlers);
+    #[cfg(feature = "prometheus")]
+    let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
+    let new = || Fixture::new(WorkerConfig::default(), handlers);
+    #[cfg(feature = "prometheus")]
+    let new = || metrics::with_local_recorder(&recorder, new);
+    let fixture = new();
     fixture.submit(vec![plain("a"), plain("a"), plain("a")]);
     let mut ends = fixture.ends().await;
     ends.sort();
     let panicked = "the handler panicked: a defect";
     assert_eq!(ends, [(1, panicked), (2, panicked), (3, "done")].map(|(id, outcome)| (id, outcome.to_owned())));
     assert!(fixture.state.stop.take_failure().is_none(), "it is the handler's");
+    #[cfg(feature = "prometheus")]
+    {
+        let shown = recorder.handle().render();
+        let panics: Vec<_> = shown.lines().filter(|line| line.starts_with("readpast_panics_total{")).collect();
+        assert!(panics.len() == 1 && panics[0].ends_with(" 1"), "one panic, of two runs: {panics:?}");
+    }
 }
 
 #[tokio::test]

@@ -289,7 +289,7 @@ impl Check {
             requests.push_back(Request { context: context.time_limit(time), line: request });
         }
         if requests.len() > 1 {
-            talk.pace = Pace::fastest();
+            talk.pace = Pace::fastest(self.options.kind.as_deref());
         }
         talk.errors.clear();
         let (left, errors) = (RefCell::new(requests), RefCell::default());

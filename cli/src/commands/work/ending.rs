@@ -23,7 +23,7 @@ pub enum Why {
 
 impl Why {
     /// Why this job must end.
-    fn of(context: &Context) -> Why {
+    pub fn of(context: &Context) -> Why {
         if is_over(context) {
             Why::TimeLimit
         } else if context.is_stopping_now() {

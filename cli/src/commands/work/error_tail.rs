@@ -20,6 +20,8 @@ const KEPT: usize = 3 * MAX_UNITS;
 #[derive(Debug, Default)]
 pub struct ErrorTail {
     bytes: Vec<u8>,
+    /// How many bytes were ever added.
+    pushed: u64,
     /// Whether earlier bytes were dropped.
     cut: bool,
     /// What nobody has taken for the job's log: at most what one read of the pipes takes.
@@ -34,6 +36,7 @@ impl ErrorTail {
             self.unlogged.clear();
         }
         self.bytes.extend_from_slice(bytes);
+        self.pushed += bytes.len() as u64;
         // Keeps twice as many bytes as needed, so that not every push moves all of them.
         if self.bytes.len() > 2 * KEPT {
             self.bytes.drain(..self.bytes.len() - KEPT);
@@ -47,15 +50,18 @@ impl ErrorTail {
         self.cut = false;
     }
 
-    /// How many bytes are kept.
-    pub fn len(&self) -> usize {
-        self.bytes.len()
+    /// How many bytes were ever added.
+    pub fn pushed(&self) -> u64 {
+        self.pushed
     }
 
-    /// Drops the first bytes, which are of earlier jobs.
-    pub fn drop_first(&mut self, bytes: usize) {
-        self.bytes.drain(..bytes.min(self.bytes.len()));
-        self.cut = false;
+    /// Drops the bytes up to this one, which are of earlier jobs.
+    pub fn drop_until(&mut self, pushed: u64) {
+        let dropped = self.pushed - self.bytes.len() as u64;
+        if let Some(earlier) = pushed.checked_sub(dropped) {
+            self.bytes.drain(..earlier as usize);
+            self.cut = false;
+        }
     }
 
     /// Adds what has come to the job's log.
@@ -98,6 +104,20 @@ impl ErrorTail {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_earlier_jobs_have_written_is_dropped() {
+        let mut tail = ErrorTail::default();
+        tail.push(b"of an earlier job\n");
+        let of_earlier_jobs = tail.pushed();
+        tail.push(b"of this job\n");
+        tail.drop_until(of_earlier_jobs);
+        assert_eq!(tail.after("x"), "x: of this job");
+        tail.push(&[b'\n'; 2 * KEPT]);
+        tail.push(b"the end\n");
+        tail.drop_until(of_earlier_jobs); // it was already dropped, and more
+        assert!(tail.cut && tail.after("x").ends_with("the end"), "{tail:?}");
+    }
 
     #[test]
     fn the_end_is_kept_within_the_column() {

@@ -29,8 +29,8 @@ struct Reading {
 
 impl JobMeter {
     /// Starts to measure a job of this program.
-    pub fn start(program: u32) -> JobMeter {
-        JobMeter { program, started_at: Instant::now(), since_tick: None }
+    pub fn start(program: u32, now: Instant) -> JobMeter {
+        JobMeter { program, started_at: now, since_tick: None }
     }
 
     /// The longest wait until the next [`look`](Self::look).
@@ -42,11 +42,11 @@ impl JobMeter {
     }
 
     /// Reads the program's counts if the job is no longer a short one.
-    pub fn look(&mut self) {
+    pub fn look(&mut self, now: Instant) {
         if self.since_tick.is_some() {
             return;
         }
-        let after = self.started_at.elapsed();
+        let after = now - self.started_at;
         if after >= TICK {
             // The peak is that of the whole life of a program, unless it is set back to what is resident now
             // (https://man7.org/linux/man-pages/man5/proc_pid_clear_refs.5.html).
@@ -56,9 +56,9 @@ impl JobMeter {
     }
 
     /// What the job has used until now. Call it before the program is reaped.
-    pub fn used(&self) -> Usage {
+    pub fn used(&self, now: Instant) -> Usage {
         let Some(before) = &self.since_tick else {
-            return Usage { cpu: cfg!(target_os = "linux").then(|| self.started_at.elapsed()), peak_memory: None };
+            return Usage { cpu: cfg!(target_os = "linux").then(|| now - self.started_at), peak_memory: None };
         };
         let cpu = before.cpu.zip(cpu_of(self.program)).map(|(before, now)| now.saturating_sub(before));
         let peak_memory = if before.is_peak_reset { peak_of(&self.program.to_string()) } else { None };

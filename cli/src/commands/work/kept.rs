@@ -99,10 +99,10 @@ impl Place {
         while let Some(context) = jobs.first() {
             let mut talk = match self.ready(runner, memory, context) {
                 Ok(Some(talk)) => talk,
-                Ok(None) => return jobs.end_unstarted("the worker waited to start its program"),
+                Ok(None) => return jobs.end_unstarted(0, "the worker waited to start its program"),
                 Err(error) => {
                     jobs.end_at(0, error);
-                    return jobs.end_unstarted("the program cannot be started");
+                    return jobs.end_unstarted(0, "the program cannot be started");
                 }
             };
             talk.errors.clear();
@@ -152,7 +152,11 @@ impl Place {
                 }
             }
             if jobs.first().is_some_and(|context| context.is_stopping() || context.is_lease_lost()) {
-                jobs.end_unstarted("the program has ended, and the worker stops");
+                jobs.end_unstarted(0, "the program has ended, and the worker stops");
+            }
+            if self.failures > 1 {
+                // The others need not wait with it for the next start.
+                jobs.end_unstarted(1, "the program keeps failing");
             }
         }
     }

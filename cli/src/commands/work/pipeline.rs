@@ -9,11 +9,14 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use readpast::{BoxError, Context, JobError, JobId, JobRun, Output};
+use readpast::{BoxError, Context, Job, JobError, JobId, JobRun, Output};
 
+use super::ending::Why;
+use super::error_tail::ErrorTail;
 use super::protocol::{self, Asked};
+use super::runner::ended_early;
 
-/// A program has as many jobs ahead as are expected to take this long, by those before them.
+/// A job is sent ahead if those before it are expected to take less than this.
 const AHEAD: Duration = Duration::from_millis(10);
 
 /// For how long further jobs are taken. Then the thread returns, so that other jobs and workers get it.
@@ -23,10 +26,13 @@ const TAKES_FOR: Duration = Duration::from_millis(10);
 const MOST_BYTES: usize = 256 << 10;
 
 /// The longest wait for more replies after some have come, so that several are read at once.
-const MOMENT: Duration = Duration::from_micros(500);
+const MOMENT: Duration = Duration::from_millis(2);
 
 /// A wait that is shorter costs more than it saves.
 const SHORTEST_MOMENT: Duration = Duration::from_micros(50);
+
+/// The most kinds whose pace is known, so that a look is short.
+const MOST_KINDS: usize = 50;
 
 /// A job for a program.
 pub trait Task: Sized {
@@ -68,6 +74,8 @@ pub struct Pipeline<T> {
 struct Sent<T> {
     task: T,
     bytes: usize,
+    /// How long it is expected to take.
+    expected: Duration,
     /// The end of its line in everything that was sent.
     end: u64,
 }
@@ -89,31 +97,40 @@ impl<T: Task> Pipeline<T> {
     }
 
     /// Adds jobs to what is sent, until the program has `most` of them.
-    pub fn fill(&mut self, input: &mut Outgoing, asked: Asked, most: usize) {
-        let has_time_limit = |sent: &Sent<T>| sent.task.context().job().time_limit().is_some();
+    pub fn fill(&mut self, input: &mut Outgoing, asked: Asked, most: usize, pace: &Pace) {
+        let mut expected: Duration = self.sent.iter().map(|sent| sent.expected).sum();
         // One write for several jobs.
-        if self.sent.len() > most / 2 || self.sent.iter().any(has_time_limit) {
+        if self.sent.len() > most / 2 || expected > AHEAD / 2 {
             return;
         }
         let mut bytes: usize = self.sent.iter().map(|sent| sent.bytes).sum();
         let takes = self.begun_at.elapsed() < TAKES_FOR;
-        while self.sent.is_empty() || (self.sent.len() < most && bytes < MOST_BYTES) {
+        while self.sent.is_empty() || (self.sent.len() < most && bytes < MOST_BYTES && expected < AHEAD) {
             let further = || self.sent.front().filter(|_| takes).and_then(|sent| sent.task.next());
             let Some(task) = self.waiting.pop_front().or_else(further) else { return };
-            let before = input.bytes.len();
-            if let Err(error) = task.request(asked, &mut input.bytes) {
+            let (context, before) = (task.context(), input.bytes.len());
+            let request = if context.is_cancelled() {
+                Err(ended_early(Why::of(context), context, &ErrorTail::default()).into())
+            } else {
+                task.request(asked, &mut input.bytes)
+            };
+            if let Err(error) = request {
                 input.bytes.truncate(before);
                 task.end(Err(error));
                 continue;
             }
-            let (length, is_limited) = (input.bytes.len() - before, task.context().job().time_limit().is_some());
+            let (length, takes) = (input.bytes.len() - before, pace.expected(context.job()));
             bytes += length;
+            expected += takes;
             input.added += length as u64;
-            self.sent.push_back(Sent { task, bytes: length, end: input.added });
-            if is_limited {
-                return;
-            }
+            self.sent.push_back(Sent { task, bytes: length, expected: takes, end: input.added });
         }
+    }
+
+    /// How long to wait until about half of the jobs have their replies; `None`: it is not worth it.
+    pub fn moment(&self) -> Option<Duration> {
+        let half: Duration = self.sent.iter().take(self.sent.len() / 2).map(|sent| sent.expected).sum();
+        (half >= SHORTEST_MOMENT).then_some(half.min(MOMENT))
     }
 
     /// The place of a job that the program has.
@@ -158,45 +175,65 @@ impl<T: Task> Pipeline<T> {
         self.sent.drain(..).rev().for_each(|sent| self.waiting.push_front(sent.task));
     }
 
-    /// Ends all jobs as not started. They run again, without a counted attempt.
-    pub fn end_unstarted(&mut self, why: &str) {
+    /// Ends all but the first `kept` jobs as not started. They run again, without a counted attempt.
+    pub fn end_unstarted(&mut self, kept: usize, why: &str) {
         self.send_again();
-        for task in self.waiting.drain(..) {
+        for task in self.waiting.drain(kept.min(self.waiting.len())..) {
             task.end(Err(JobError::snooze(Duration::ZERO, format!("not started: {why}")).into()));
         }
     }
 }
 
-/// How long a program takes for a job: a moving mean, which follows longer times faster than shorter ones.
+/// How long a program takes for the jobs of each kind.
 #[derive(Default)]
-pub struct Pace(Option<Duration>);
+pub struct Pace(Vec<KindPace>);
+
+struct KindPace {
+    kind: Option<String>,
+    /// A moving mean, which follows longer times faster than shorter ones.
+    mean: Option<Duration>,
+    /// Replies since the means were last changed.
+    replies: u32,
+}
 
 impl Pace {
-    /// The pace of a program whose jobs are as short as can be.
-    pub fn fastest() -> Pace {
-        Pace(Some(Duration::ZERO))
+    /// The pace of a program whose jobs of this kind are as short as can be.
+    pub fn fastest(kind: Option<&str>) -> Pace {
+        Pace(vec![KindPace { kind: kind.map(str::to_owned), mean: Some(Duration::ZERO), replies: 0 }])
     }
 
-    pub fn replied(&mut self, jobs: u32, took: Duration) {
-        let each = took / jobs;
-        self.0 = Some(match self.0 {
-            None => each,
-            Some(mean) if each > mean => (mean + each) / 2,
-            Some(mean) => (3 * mean + each) / 4,
-        });
+    /// How long a job is expected to take. Nothing is sent behind a job of which that is not known, or whose time limit
+    /// would include the wait.
+    fn expected(&self, job: &Job) -> Duration {
+        let of_kind = self.0.iter().find(|pace| pace.kind.as_deref() == job.kind()).and_then(|pace| pace.mean);
+        of_kind.filter(|_| job.time_limit().is_none()).unwrap_or(AHEAD)
     }
 
-    /// How many jobs a program may have that has asked for `ahead`.
-    pub fn most_jobs(&self, ahead: usize) -> usize {
-        let Some(mean) = self.0.filter(|_| ahead > 0) else { return 1 };
-        let expected = AHEAD.as_nanos() / mean.as_nanos().max(1);
-        usize::try_from(expected).unwrap_or(usize::MAX).clamp(1, ahead + 1)
+    /// Counts a reply to a job of this kind.
+    pub fn replied(&mut self, kind: Option<&str>) {
+        if let Some(pace) = self.0.iter_mut().find(|pace| pace.kind.as_deref() == kind) {
+            pace.replies += 1;
+        } else {
+            self.0.truncate(MOST_KINDS - 1);
+            self.0.push(KindPace { kind: kind.map(str::to_owned), mean: None, replies: 1 });
+        }
     }
 
-    /// How long to wait until about half of these jobs have their replies; `None`: it is not worth it.
-    pub fn moment(&self, jobs: usize) -> Option<Duration> {
-        let half = self.0?.saturating_mul(u32::try_from(jobs / 2).unwrap_or(u32::MAX));
-        (half >= SHORTEST_MOMENT).then_some(half.min(MOMENT))
+    /// Divides the time that the counted replies took in total among their kinds, by what they took before.
+    pub fn took(&mut self, total: Duration) {
+        let replies: u32 = self.0.iter().map(|pace| pace.replies).sum();
+        let each = total / replies.max(1);
+        let before = |pace: &KindPace| pace.mean.unwrap_or(each).max(Duration::from_nanos(1)).as_secs_f64();
+        let expected: f64 = self.0.iter().map(|pace| f64::from(pace.replies) * before(pace)).sum();
+        for pace in self.0.iter_mut().filter(|pace| pace.replies > 0) {
+            let each = total.mul_f64(before(pace) / expected);
+            pace.replies = 0;
+            pace.mean = Some(match pace.mean {
+                None => each,
+                Some(mean) if each > mean => (mean + each) / 2,
+                Some(mean) => (3 * mean + each) / 4,
+            });
+        }
     }
 }
 
@@ -244,7 +281,7 @@ mod tests {
     use std::cell::RefCell;
     use std::rc::Rc;
 
-    use readpast::{Job, NewJob};
+    use readpast::NewJob;
 
     use super::*;
 
@@ -294,9 +331,9 @@ mod tests {
     fn jobs_are_sent_ahead_up_to_their_number_and_their_bytes() {
         let ends = Ends::default();
         let (mut jobs, mut input) = (Pipeline::new(Numbered::new(1, 100_000, &ends)), Outgoing::default());
-        jobs.fill(&mut input, Asked::default(), 1);
+        jobs.fill(&mut input, Asked::default(), 1, &Pace::fastest(None));
         assert_eq!((ids(&jobs), input.rest().len()), (vec![1], 100_000));
-        jobs.fill(&mut input, Asked::default(), 10);
+        jobs.fill(&mut input, Asked::default(), 10, &Pace::fastest(None));
         // The third has an error of its own, and two more are all that may be unread.
         assert_eq!((ids(&jobs), input.rest().len()), (vec![1, 2, 4], 300_000));
         assert_eq!(*ends.borrow(), [(3, Some("it has no line".to_owned()))]);
@@ -304,7 +341,7 @@ mod tests {
         assert!(!jobs.take(1, &input).unwrap().1, "half of it is written");
         assert!(jobs.take(0, &input).unwrap().1);
         jobs.begun_at -= TAKES_FOR;
-        jobs.fill(&mut input, Asked::default(), 10);
+        jobs.fill(&mut input, Asked::default(), 10, &Pace::fastest(None));
         assert_eq!(ids(&jobs), [4], "the thread is to return");
     }
 
@@ -315,7 +352,7 @@ mod tests {
         first.context = Context::for_test(Job::for_test(NewJob::text("").time_limit(AHEAD)));
         let mut jobs = Pipeline::new(first);
         for _ in 0..2 {
-            jobs.fill(&mut Outgoing::default(), Asked::default(), 10);
+            jobs.fill(&mut Outgoing::default(), Asked::default(), 10, &Pace::fastest(None));
             assert_eq!(jobs.sent(), 1);
         }
     }
@@ -325,27 +362,111 @@ mod tests {
         let ends = Ends::default();
         let mut jobs = Pipeline::new(Numbered::new(10, 1, &ends));
         jobs.waiting.extend([11, 12, 13].map(|id| Numbered::new(id, 1, &ends)));
-        jobs.fill(&mut Outgoing::default(), Asked::default(), 3);
+        jobs.fill(&mut Outgoing::default(), Asked::default(), 3, &Pace::fastest(None));
         jobs.end_at(1, "it died".into());
         assert_eq!((ids(&jobs), jobs.sent()), (vec![10, 12, 13], 0));
-        jobs.end_unstarted("the worker stops");
-        let ends = ends.borrow();
-        assert_eq!(ends[0], (11, Some("it died".to_owned())));
-        assert!(ends[1..].iter().all(|(_, error)| error.as_deref() == Some("not started: the worker stops")));
-        assert_eq!(ends.len(), 4);
+        jobs.end_unstarted(1, "it dies");
+        assert_eq!(ids(&jobs), [10]);
+        jobs.end_unstarted(0, "the worker stops");
+        jobs.end_unstarted(1, "none is left");
+        let expected = [(11, "it died"), (12, "not started: it dies"), (13, "not started: it dies")];
+        let expected = expected.into_iter().chain([(10, "not started: the worker stops")]);
+        assert!(ends.borrow().iter().cloned().eq(expected.map(|(id, error)| (id, Some(error.to_owned())))), "{ends:?}");
     }
 
     #[test]
-    fn a_long_job_has_few_jobs_behind_it() {
+    fn a_job_that_was_taken_away_is_not_sent() {
+        let ends = Ends::default();
+        let [first, mut second, third] = [10, 11, 12].map(|id| Numbered::new(id, 1, &ends));
+        second.context = second.context.cancelled();
+        let mut jobs = Pipeline::new(first);
+        jobs.waiting.extend([second, third]);
+        jobs.fill(&mut Outgoing::default(), Asked::default(), 2, &Pace::fastest(None));
+        assert_eq!((ids(&jobs), jobs.sent()), (vec![10, 12], 2));
+        let lost = "ended because the worker has lost its lease".to_owned();
+        assert_eq!(*ends.borrow(), [(11, Some(lost))]);
+    }
+
+    /// The pace after replies of such kinds came together after this many milliseconds.
+    fn pace(replies: &[(&[&str], u64)]) -> Pace {
         let mut pace = Pace::default();
-        assert_eq!(pace.most_jobs(100), 1, "nothing is known");
-        pace.replied(1, Duration::from_micros(50));
-        assert_eq!((pace.most_jobs(100), pace.most_jobs(1_000), pace.most_jobs(0)), (101, 200, 1));
-        pace.replied(1, Duration::from_secs(1));
-        assert_eq!(pace.most_jobs(100), 1);
-        (0..40).for_each(|_| pace.replied(10, Duration::from_micros(100)));
-        assert_eq!(pace.most_jobs(100), 101);
-        assert_eq!(pace.moment(2), None);
-        assert!(pace.moment(100).unwrap() <= MOMENT);
+        for (kinds, milliseconds) in replies {
+            kinds.iter().for_each(|kind| pace.replied(Some(kind)));
+            pace.took(Duration::from_millis(*milliseconds));
+        }
+        pace
+    }
+
+    fn of_kind(kind: &str) -> Job {
+        Job::for_test(NewJob::text("").kind(kind))
+    }
+
+    #[test]
+    fn a_kind_follows_longer_times_faster_than_shorter_ones() {
+        let expected = |replies: &[(&[&str], u64)]| pace(replies).expected(&of_kind("a")).as_micros();
+        assert_eq!(expected(&[]), AHEAD.as_micros(), "nothing is known");
+        assert_eq!(expected(&[(&["a"; 4], 4)]), 1_000);
+        assert_eq!(expected(&[(&["a"], 1), (&["a"], 3)]), 2_000);
+        assert_eq!(expected(&[(&["a"], 3), (&["a"], 1)]), 2_500);
+        let limited = Job::for_test(NewJob::text("").kind("a").time_limit(AHEAD));
+        assert_eq!(pace(&[(&["a"], 1)]).expected(&limited), AHEAD);
+    }
+
+    #[test]
+    fn replies_that_come_together_share_their_time_by_what_their_kinds_took_before() {
+        let pace = pace(&[(&["short"; 10], 1), (&["long"], 100), (&["short", "short", "long"], 101)]);
+        let expected = |kind| pace.expected(&of_kind(kind)).as_micros();
+        assert!((100..110).contains(&expected("short")), "{}", expected("short"));
+        assert!((100_000..101_000).contains(&expected("long")), "{}", expected("long"));
+    }
+
+    #[test]
+    fn only_the_pace_of_some_kinds_is_known() {
+        let mut pace = Pace::default();
+        for kind in 0..2 * MOST_KINDS {
+            pace.replied(Some(&kind.to_string()));
+            pace.took(Duration::ZERO);
+        }
+        assert_eq!(pace.0.len(), MOST_KINDS);
+        assert_eq!(pace.expected(&of_kind("0")), Duration::ZERO);
+    }
+
+    #[test]
+    fn nothing_is_sent_behind_a_job_of_a_long_or_unknown_kind() {
+        let ends = Ends::default();
+        let sent = |kinds: &[&str]| {
+            let numbered = |(id, kind): (i64, &&str)| {
+                let mut numbered = Numbered::new(id, 1, &ends);
+                numbered.context = Context::for_test(of_kind(kind).with_id(JobId(id)));
+                numbered
+            };
+            let mut waiting = (10..).zip(kinds).map(numbered);
+            let mut jobs = Pipeline::new(waiting.next().unwrap());
+            jobs.waiting.extend(waiting);
+            let pace = pace(&[(&["short"], 1), (&["long"], 20)]);
+            // A second time nothing changes.
+            (0..2).for_each(|_| jobs.fill(&mut Outgoing::default(), Asked::default(), kinds.len(), &pace));
+            jobs.sent()
+        };
+        assert_eq!(sent(&["short"; 100]), 10);
+        assert_eq!(sent(&["short", "short", "long", "short", "short", "short"]), 3);
+        assert_eq!(sent(&["short", "short", "new", "short", "short", "short"]), 3);
+        assert_eq!(sent(&["long", "short"]), 1);
+        assert_eq!(sent(&["new", "short"]), 1);
+    }
+
+    #[test]
+    fn replies_are_awaited_for_half_of_the_jobs() {
+        let ends = Ends::default();
+        let mut jobs = Pipeline::new(Numbered::new(10, 1, &ends));
+        jobs.waiting.extend((11..20).map(|id| Numbered::new(id, 1, &ends)));
+        let mut pace = Pace::default();
+        (0..10).for_each(|_| pace.replied(None));
+        pace.took(10 * SHORTEST_MOMENT);
+        assert_eq!(jobs.moment(), None);
+        jobs.fill(&mut Outgoing::default(), Asked::default(), 10, &pace);
+        assert_eq!((jobs.sent(), jobs.moment()), (10, Some(5 * SHORTEST_MOMENT)));
+        jobs.sent.truncate(1);
+        assert_eq!(jobs.moment(), None, "one job's reply is awaited as it comes");
     }
 }

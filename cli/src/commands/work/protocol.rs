@@ -35,6 +35,16 @@ pub struct Asked {
     pub ahead: usize,
 }
 
+/// What a line asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Asks {
+    /// It is about a job.
+    Nothing,
+    More(Asked),
+    /// It is of another protocol; says which.
+    OtherProtocol(String),
+}
+
 /// The most jobs that a program can ask for.
 const MOST_AHEAD: u64 = 1_000;
 
@@ -211,12 +221,6 @@ impl Said {
         })
     }
 
-    /// The error of a job whose program speaks another protocol, if it does.
-    pub fn other_protocol(&self) -> Option<String> {
-        let other = self.protocol.filter(|protocol| *protocol != VERSION)?;
-        Some(format!("the program speaks protocol {other}; this worker speaks protocol {VERSION}"))
-    }
-
     /// The job that it is about.
     pub fn job_id(&self) -> Option<JobId> {
         self.job_id
@@ -232,29 +236,33 @@ impl Said {
         self.output_bytes.is_some()
     }
 
-    /// What the program asks for, if this is a line for that.
+    /// What the program asks for.
     ///
     /// # Errors
     ///
-    /// What is wrong with it.
-    pub fn asked(&self) -> Result<Option<Asked>, String> {
+    /// What is wrong with the line.
+    pub fn asks(&self) -> Result<Asks, String> {
         match self.protocol {
+            Some(other) if other != VERSION => {
+                let what = format!("the program speaks protocol {other}; this worker speaks protocol {VERSION}");
+                Ok(Asks::OtherProtocol(what))
+            }
             None if self.bytes || self.stop || self.ahead.is_some() => {
                 Err("it has bytes, stop or ahead, but no protocol".to_owned())
             }
-            None => Ok(None),
+            None => Ok(Asks::Nothing),
             Some(_) if self.job_id.is_some() || self.is_note() || self.is_reply() => {
                 Err("it has protocol, and fields of a job".to_owned())
             }
-            Some(VERSION) => match self.ahead {
+            Some(_) => match self.ahead {
                 Some(ahead) if !(1..=MOST_AHEAD).contains(&ahead) => {
                     Err(format!("its ahead is {ahead}; it must be a number of jobs from 1 to {MOST_AHEAD}"))
                 }
                 ahead => {
-                    Ok(Some(Asked { bytes: self.bytes, stop: self.stop, ahead: ahead.unwrap_or_default() as usize }))
+                    let ahead = ahead.unwrap_or_default() as usize;
+                    Ok(Asks::More(Asked { bytes: self.bytes, stop: self.stop, ahead }))
                 }
             },
-            Some(other) => Err(format!("its protocol is {other}; it must be {VERSION}")),
         }
     }
 
@@ -466,31 +474,28 @@ mod tests {
 
     #[test]
     fn a_program_may_ask_for_more() {
-        let asked = |line: &str| Said::read(line.as_bytes())?.asked();
-        assert_eq!(asked(r#"{"protocol":1}"#), Ok(Some(Asked::default())));
-        assert_eq!(asked(r#"{"protocol":1,"bytes":true,"stop":true}"#), Ok(Some(ALL)));
-        assert_eq!(asked(r#"{"protocol":1,"ahead":1000}"#), Ok(Some(Asked { ahead: 1_000, ..Asked::default() })));
-        assert_eq!(asked(r#"{"job_id":1}"#), Ok(None));
-        assert_eq!(
-            asked(r#"{"protocol":1,"stop":true,"later":[{}]}"#),
-            Ok(Some(Asked { stop: true, ..Asked::default() }))
-        );
-        let other = |line: &str| Said::read(line.as_bytes()).unwrap().other_protocol();
-        assert_eq!(other(r#"{"protocol":1}"#), None);
-        assert!(other(r#"{"protocol":2,"later":true}"#).unwrap().contains("protocol 2; this worker speaks protocol 1"));
-        let wrong = asked(r#"{"protocol":1,"ahead":1001}"#).unwrap_err();
+        let asks = |line: &str| Said::read(line.as_bytes())?.asks();
+        let more = |asked| Ok(Asks::More(asked));
+        assert_eq!(asks(r#"{"protocol":1}"#), more(Asked::default()));
+        assert_eq!(asks(r#"{"protocol":1,"bytes":true,"stop":true}"#), more(ALL));
+        assert_eq!(asks(r#"{"protocol":1,"ahead":1000}"#), more(Asked { ahead: 1_000, ..Asked::default() }));
+        assert_eq!(asks(r#"{"job_id":1}"#), Ok(Asks::Nothing));
+        let stop = Asked { stop: true, ..Asked::default() };
+        assert_eq!(asks(r#"{"protocol":1,"stop":true,"later":[{}]}"#), more(stop));
+        let other = "the program speaks protocol 2; this worker speaks protocol 1".to_owned();
+        assert_eq!(asks(r#"{"protocol":2,"later":true}"#), Ok(Asks::OtherProtocol(other)));
+        let wrong = asks(r#"{"protocol":1,"ahead":1001}"#).unwrap_err();
         assert_eq!(wrong, "its ahead is 1001; it must be a number of jobs from 1 to 1000");
-        let wrong = asked(r#"{"protocol":1,"ahead":-1}"#).unwrap_err();
+        let wrong = asks(r#"{"protocol":1,"ahead":-1}"#).unwrap_err();
         assert_eq!(wrong, "ahead is -1; it must be a number of jobs from 1 to 1000");
         for line in [
-            r#"{"protocol":2}"#,
             r#"{"bytes":true}"#,
             r#"{"protocol":1,"job_id":1}"#,
             r#"{"protocol":1,"log":"x"}"#,
             r#"{"protocol":1,"ahead":0}"#,
             r#"{"ahead":1}"#,
         ] {
-            assert!(asked(line).is_err(), "{line}");
+            assert!(asks(line).is_err(), "{line}");
         }
     }
 

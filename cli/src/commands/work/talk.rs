@@ -12,7 +12,7 @@ use super::job_meter::JobMeter;
 use super::memory::MemoryLimits;
 use super::pipeline::{Outgoing, Pace, Pipeline, Task};
 use super::process::{Input, LAST_READS, Process};
-use super::protocol::{self, Asked, Meaning, STOP, Said};
+use super::protocol::{self, Asked, Asks, Meaning, STOP, Said};
 use super::runner::{Runner, ended_early, was_told_to_end};
 
 /// The most bytes of a reply besides its output: other fields and the error's text.
@@ -87,7 +87,7 @@ impl Talk {
             return;
         }
         let said = Said::read(&self.output[..self.output.len() - 1]);
-        if let Ok(Some(asked)) = said.and_then(|said| said.asked()) {
+        if let Ok(Asks::More(asked)) = said.and_then(|said| said.asks()) {
             self.asked = Some(asked);
             self.output.clear();
         }
@@ -129,12 +129,13 @@ impl Talk {
     pub fn ask(&mut self, jobs: &mut Pipeline<impl Task>, runner: &Runner) -> Result<Talked, BoxError> {
         let longest = 2 * runner.max_output + ANSWER_OVERHEAD;
         let (mut input, mut ending, mut lines) = (Outgoing::default(), Ending::new(runner.grace), Lines::default());
-        let (mut meter, mut is_told, mut read_at) = (JobMeter::start(self.process.id()), false, Instant::now());
+        let mut read_at = Instant::now();
+        let (mut meter, mut is_told) = (JobMeter::start(self.process.id(), read_at), false);
         let (mut last_reads, mut closed_at) = (LAST_READS, None);
         loop {
-            let most = self.pace.most_jobs(self.asked().ahead).min(runner.recycling.jobs_left(self.jobs));
             if ending.why().is_none() {
-                jobs.fill(&mut input, self.asked(), most);
+                let most = (self.asked().ahead + 1).min(runner.recycling.jobs_left(self.jobs));
+                jobs.fill(&mut input, self.asked(), most, &self.pace);
             }
             let Some(context) = jobs.at(0) else { return Ok(Talked::Answered) };
             if self.asked().stop && !is_told && context.is_stopping() {
@@ -142,21 +143,22 @@ impl Talk {
                 is_told = true;
             }
             self.write(&mut input);
-            if let Some(moment) = self.pace.moment(jobs.sent()).filter(|_| input.is_written() && ending.why().is_none())
-            {
+            if let Some(moment) = jobs.moment().filter(|_| input.is_written() && ending.why().is_none()) {
                 std::thread::sleep(moment);
             }
             let at_most = meter.until_look(ending.look(&mut self.process, context));
-            let of_earlier_jobs = self.errors.len();
+            let of_earlier_jobs = self.errors.pushed();
             let mut rest = Input::part(input.rest());
             let has_come = self.process.exchange(&mut rest, &mut self.output, &mut self.errors, at_most)?;
             let left = rest.left();
             self.is_left(&mut input, left);
             self.errors.log(context);
-            meter.look();
+            // One look at the clock for all replies.
+            let now = Instant::now();
+            meter.look(now);
             // A reply at the last moment counts, unless it was too late already. The other jobs' replies count all the same.
             let is_ending = ending.why().is_some();
-            let (mut replies, mut out_of_step, mut wrong, mut is_next) = (0, None, None, false);
+            let (mut has_replied, mut out_of_step, mut wrong, mut is_next) = (false, None, None, false);
             while jobs.sent() > 0
                 && !lines.is_cut
                 && let Some((said, line, bytes)) = lines.next(&self.output, longest)
@@ -170,8 +172,8 @@ impl Talk {
                     Ok(Heard::Note) => {}
                     Ok(Heard::Reply(place, result)) => {
                         let Some((task, has_read_all)) = jobs.take(place, &input) else { continue };
-                        task.context().report_usage(meter.used());
-                        meter = JobMeter::start(self.process.id());
+                        task.context().report_usage(meter.used(now));
+                        meter = JobMeter::start(self.process.id(), now);
                         if !has_read_all {
                             out_of_step = Some("it replied before it had read its job");
                         } else if lines.is_cut {
@@ -180,7 +182,8 @@ impl Talk {
                         // A child of the program may have been killed.
                         let out_of_memory = result.is_err().then(|| self.process.out_of_memory()).flatten();
                         self.jobs += 1;
-                        replies += 1;
+                        self.pace.replied(task.context().job().kind());
+                        has_replied = true;
                         is_next |= place == 0;
                         task.end(match (result, out_of_memory) {
                             (Err(error), Some(what)) => Err(JobError::out_of_memory(format!("{what}: {error}")).into()),
@@ -189,7 +192,7 @@ impl Talk {
                     }
                     Err(_) if is_ending || wrong.is_some() => {}
                     Err((place, what)) => {
-                        jobs.at(place).into_iter().for_each(|context| context.report_usage(meter.used()));
+                        jobs.at(place).into_iter().for_each(|context| context.report_usage(meter.used(now)));
                         wrong = Some(protocol::invalid(&what, line));
                         // From here on, it is the first.
                         jobs.move_to_front(place);
@@ -203,12 +206,12 @@ impl Talk {
             if let Some(wrong) = wrong {
                 return Ok(Talked::Wrong(wrong));
             }
-            if replies > 0 {
+            if has_replied {
                 closed_at = None;
-                self.pace.replied(replies, read_at.elapsed());
-                read_at = Instant::now();
+                self.pace.took(now - read_at);
+                read_at = now;
                 if is_next {
-                    self.errors.drop_first(of_earlier_jobs);
+                    self.errors.drop_until(of_earlier_jobs);
                 }
                 match out_of_step {
                     Some(why) => return Ok(Talked::OutOfStep(why)),
@@ -224,7 +227,7 @@ impl Talk {
             let Some(context) = jobs.at(0) else { return Ok(Talked::Answered) };
             match ending.why() {
                 Some(why) if !ending.goes_on(&self.process) => {
-                    context.report_usage(meter.used());
+                    context.report_usage(meter.used(now));
                     return Ok(Talked::Ended(ended_early(why, context, &self.errors).into()));
                 }
                 // The rest of its reply may still be in the pipe. (What its children write may have no end.)
@@ -232,7 +235,7 @@ impl Talk {
                     last_reads -= 1;
                 }
                 None if self.process.has_ended() || self.process.is_silent() => {
-                    context.report_usage(meter.used());
+                    context.report_usage(meter.used(now));
                     return Ok(Talked::Gone(self.gone(context)?));
                 }
                 // It may be about to exit, or have replied to a part of a job.
@@ -321,13 +324,11 @@ fn heard(
 ) -> Result<Heard, (usize, String)> {
     let of_first = |wrong| (0, wrong);
     let said = said.map_err(of_first)?;
-    if let Some(other) = said.other_protocol() {
-        return Ok(Heard::OtherProtocol(other));
-    }
-    match said.asked().map_err(of_first)? {
-        Some(_) if !may_ask => return Err(of_first("only its first line can have protocol".to_owned())),
-        Some(asked) => return Ok(Heard::Asked(asked)),
-        None => {}
+    match said.asks().map_err(of_first)? {
+        Asks::OtherProtocol(what) => return Ok(Heard::OtherProtocol(what)),
+        Asks::More(_) if !may_ask => return Err(of_first("only its first line can have protocol".to_owned())),
+        Asks::More(asked) => return Ok(Heard::Asked(asked)),
+        Asks::Nothing => {}
     }
     let place = match said.job_id() {
         Some(job_id) if jobs.sent() > 1 => jobs.place_of(job_id).ok_or_else(|| {
