@@ -13,10 +13,10 @@
 -- an error there may be claimed jobs that were not returned (recover).
 --
 -- A run has no gap, because the order of the group would be lost. It ends before a job that cannot be claimed: one that
--- must run alone, is too long, or is locked. If NOLOCK shows more waiting jobs than READPAST, one of them is locked or
--- uncommitted, and the job is claimed without a run. NOLOCK would miss a job whose cancellation or purge may yet be
--- rolled back, so operators' calls exclude runs (lock_groups). The group's row is locked from the check of its only
--- turn until the commit. READPAST, so that a claim does not wait for advance_groups.
+-- must run alone, is too long, or is locked or uncommitted. Such a job still waits when the run has been claimed; NOLOCK
+-- shows it, and the jobs behind it are given back. NOLOCK would miss a job whose cancellation or purge may yet be rolled
+-- back, so operators' calls exclude runs (lock_groups). The group's row is locked from the check of its only turn until
+-- the commit. READPAST, so that a claim does not wait for advance_groups.
 CREATE OR ALTER PROCEDURE [$(schema)].[claim_runs]
     @queue_id     int,
     @worker_id    uniqueidentifier,
@@ -30,17 +30,19 @@ AS
 SET NOCOUNT, XACT_ABORT ON;
 DECLARE @now datetime2(3) = SYSUTCDATETIME(), @room int = @max, @step int, @at_least smallint = -32768,
     @priority smallint, @mark bigint, @gap_from bigint, @below_to bigint, @below_from bigint, @mark_highest bigint,
-    @mark_lowered bigint, @from_id bigint, @claimed int, @heads int, @behind int, @steps int = 0,
+    @mark_lowered bigint, @from_id bigint, @claimed int, @heads int, @share int, @behind int, @steps int = 0,
     @resource nvarchar(255) = CONCAT(N'$(schema).runs.', @queue_id), @granted int;
 -- The claimed jobs. head_id: NULL for a job without a run. step: when its run was claimed. priority: from which it was
 -- claimed; it may be changed before the rows are read.
 DECLARE @jobs TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, head_id bigint NULL, step int NOT NULL,
     priority smallint NULL);
 -- The ready jobs of a step. group_key: NULL for a job that has no run. from_id: where its group's waiting jobs begin.
+-- to_id: the last job that its run may have.
 DECLARE @ready TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED,
-    group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL, from_id bigint NULL);
-DECLARE @locked TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, head_id bigint NOT NULL);
-DECLARE @counts TABLE (head_id bigint NOT NULL PRIMARY KEY CLUSTERED, jobs int NOT NULL, last_id bigint NOT NULL);
+    group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL, from_id bigint NULL, to_id bigint NULL);
+-- The runs of a step. gap_id: the first job that a run has passed over.
+DECLARE @counts TABLE (head_id bigint NOT NULL PRIMARY KEY CLUSTERED, jobs int NOT NULL, last_id bigint NOT NULL,
+    gap_id bigint NULL);
 
 WHILE @room > 0
 BEGIN
@@ -93,7 +95,7 @@ BEGIN
                               AND g.from_id < 9223372036854775807)
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
-        SET @granted = -1;
+        SELECT @granted = -1, @behind = 0, @heads = 0;
         IF @room > 0 AND EXISTS (SELECT 1 FROM @ready)
             EXEC @granted = sys.sp_getapplock @Resource = @resource, @LockMode = N'Shared',
                 @LockOwner = N'Transaction', @LockTimeout = 0;
@@ -107,85 +109,66 @@ BEGIN
                 ON g.group_key = r.group_key
             WHERE g.queue_id = @queue_id AND g.in_turn = 1
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
-            SET @heads = (SELECT COUNT(*) FROM @ready WHERE from_id IS NOT NULL);
-            SET @behind = CASE WHEN @heads = 0 THEN 0 WHEN @room / @heads < @run - 1 THEN @room / @heads
+            SET @heads = @@ROWCOUNT;
+        END;
+        IF @heads > 0
+        BEGIN
+            SET @share = CASE WHEN @room < @heads THEN 1 WHEN @room / @heads < @run - 1 THEN @room / @heads
                 ELSE @run - 1 END;
-            IF @behind = 0 AND @heads > 0
-                SET @behind = 1;
-            INSERT @jobs (job_id, head_id, step)
-            SELECT TOP (@room) w.job_id, r.job_id, @steps
+            -- Where each run ends at the latest.
+            UPDATE r
+            SET to_id = (SELECT MAX(w.job_id)
+                         FROM (SELECT TOP (@share) j.job_id
+                               FROM [$(schema)].[jobs] AS j
+                                   WITH (NOLOCK, FORCESEEK (jobs_waiting (queue_id, group_key, job_id)))
+                               WHERE j.queue_id = @queue_id AND j.group_key = r.group_key AND j.state = 6
+                                   AND ISNULL(j.held, 0) = 0 AND j.job_id >= r.from_id
+                               ORDER BY j.job_id) AS w)
             FROM @ready AS r
-            CROSS APPLY (SELECT TOP (@behind) j.job_id
-                         FROM [$(schema)].[jobs] AS j
-                             WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK,
-                                   FORCESEEK (jobs_waiting (queue_id, group_key, job_id)))
-                         WHERE j.queue_id = @queue_id AND j.group_key = r.group_key AND j.state = 6
-                             AND ISNULL(j.held, 0) = 0 AND j.job_id >= r.from_id
-                         ORDER BY j.job_id) AS w
             WHERE r.from_id IS NOT NULL
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
+            UPDATE TOP (@room) j
+            SET state = 2, in_turn = 1, fence = j.fence % 2147483647 + 1, attempt = j.attempt + 1,
+                worker_id = @worker_id, claimed_at = @now, due_at = @now
+            OUTPUT inserted.job_id, r.job_id, @steps INTO @jobs (job_id, head_id, step)
+            FROM @ready AS r
+            INNER LOOP JOIN [$(schema)].[jobs] AS j
+                WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_waiting))
+                ON j.group_key = r.group_key
+            WHERE j.queue_id = @queue_id AND j.state = 6 AND ISNULL(j.held, 0) = 0 AND j.job_id >= r.from_id
+                AND j.job_id <= r.to_id AND j.alone = 0 AND DATALENGTH(j.payload) <= @max_payload_bytes
+            OPTION (MAXDOP 1, KEEPFIXED PLAN);
+            SET @behind = @@ROWCOUNT;
+        END;
+        IF @behind > 0
+        BEGIN
             INSERT @counts (head_id, jobs, last_id)
             SELECT c.head_id, COUNT(*), MAX(c.job_id) FROM @jobs AS c WHERE c.step = @steps GROUP BY c.head_id;
             UPDATE c
-            SET jobs = 0
+            SET gap_id = (SELECT TOP (1) j.job_id
+                          FROM [$(schema)].[jobs] AS j
+                              WITH (NOLOCK, FORCESEEK (jobs_waiting (queue_id, group_key, job_id)))
+                          WHERE j.queue_id = @queue_id AND j.group_key = r.group_key AND j.state = 6
+                              AND ISNULL(j.held, 0) = 0 AND j.job_id >= r.from_id AND j.job_id < c.last_id
+                          ORDER BY j.job_id)
             FROM @counts AS c
-            INNER JOIN @ready AS r ON r.job_id = c.head_id
-            -- TOP keeps the seek: the count cannot become one scan of all groups.
-            WHERE c.jobs <> (SELECT COUNT(*)
-                             FROM (SELECT TOP (1001) j.job_id
-                                   FROM [$(schema)].[jobs] AS j
-                                       WITH (NOLOCK, FORCESEEK (jobs_waiting (queue_id, group_key, job_id)))
-                                   WHERE j.queue_id = @queue_id AND j.group_key = r.group_key AND j.state = 6
-                                       AND ISNULL(j.held, 0) = 0 AND j.job_id >= r.from_id AND j.job_id <= c.last_id
-                                   ORDER BY j.job_id) AS w)
+            INNER LOOP JOIN @ready AS r ON r.job_id = c.head_id
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
-            IF @@ROWCOUNT > 0
+            IF EXISTS (SELECT 1 FROM @counts WHERE gap_id IS NOT NULL)
             BEGIN
-                DELETE j FROM @counts AS c INNER JOIN @jobs AS j ON j.head_id = c.head_id WHERE c.jobs = 0;
-                DELETE @counts WHERE jobs = 0;
-            END;
-            SET @behind = ISNULL((SELECT SUM(jobs) FROM @counts), 0);
-        END;
-        ELSE
-            SET @behind = 0;
-
-        IF @behind > 0
-        BEGIN
-            UPDATE j
-            SET state = 2, in_turn = 1, fence = j.fence % 2147483647 + 1, attempt = j.attempt + 1,
-                worker_id = @worker_id, claimed_at = @now, due_at = @now
-            FROM @jobs AS c
-            INNER LOOP JOIN [$(schema)].[jobs] AS j
-                WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
-                ON j.job_id = c.job_id
-            WHERE c.step = @steps AND j.state = 6 AND ISNULL(j.held, 0) = 0 AND j.alone = 0 AND DATALENGTH(j.payload) <= @max_payload_bytes
-            OPTION (MAXDOP 1, KEEPFIXED PLAN);
-            IF @@ROWCOUNT < @behind
-            BEGIN
-                -- Some could not be claimed. Returns those behind them.
-                INSERT @locked (job_id, head_id)
-                SELECT c.job_id, c.head_id
-                FROM @jobs AS c
-                WHERE c.step = @steps
-                    AND NOT EXISTS (SELECT 1
-                                    FROM [$(schema)].[jobs] AS j
-                                        WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
-                                    WHERE j.job_id = c.job_id AND j.state = 2 AND j.worker_id = @worker_id)
-                OPTION (MAXDOP 1, KEEPFIXED PLAN);
                 UPDATE j
                 SET state = 6, in_turn = NULL, attempt = j.attempt - 1
                 FROM @jobs AS c
                 INNER LOOP JOIN [$(schema)].[jobs] AS j
                     WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
                     ON j.job_id = c.job_id
-                WHERE c.step = @steps AND j.state = 2 AND j.worker_id = @worker_id
-                    AND EXISTS (SELECT 1 FROM @locked AS l WHERE l.head_id = c.head_id AND l.job_id < c.job_id)
+                WHERE c.step = @steps
+                    AND EXISTS (SELECT 1 FROM @counts AS g WHERE g.head_id = c.head_id AND g.gap_id < c.job_id)
                 OPTION (MAXDOP 1, KEEPFIXED PLAN);
                 DELETE c
                 FROM @jobs AS c
                 WHERE c.step = @steps
-                    AND EXISTS (SELECT 1 FROM @locked AS l WHERE l.head_id = c.head_id AND l.job_id <= c.job_id);
-                DELETE @locked;
+                    AND EXISTS (SELECT 1 FROM @counts AS g WHERE g.head_id = c.head_id AND g.gap_id < c.job_id);
                 DELETE @counts;
                 INSERT @counts (head_id, jobs, last_id)
                 SELECT c.head_id, COUNT(*), MAX(c.job_id) FROM @jobs AS c WHERE c.step = @steps GROUP BY c.head_id;
@@ -194,13 +177,17 @@ BEGIN
 
             UPDATE g
             SET in_turn = g.in_turn + c.jobs, from_id = c.last_id + 1
-            FROM @ready AS r
-            INNER JOIN @counts AS c ON c.head_id = r.job_id
+            FROM @counts AS c
+            INNER LOOP JOIN @ready AS r ON r.job_id = c.head_id
             INNER LOOP JOIN [$(schema)].[groups] AS g WITH (ROWLOCK, FORCESEEK, INDEX (groups_pk))
                 ON g.group_key = r.group_key
             WHERE g.queue_id = @queue_id
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
-            UPDATE j SET head_id = c.head_id FROM @counts AS c INNER JOIN @jobs AS j ON j.job_id = c.head_id;
+            UPDATE j
+            SET head_id = c.head_id
+            FROM @counts AS c
+            INNER LOOP JOIN @jobs AS j ON j.job_id = c.head_id
+            OPTION (MAXDOP 1, KEEPFIXED PLAN);
             SET @room = @room - @behind;
         END;
         COMMIT TRANSACTION;

@@ -10,8 +10,8 @@
 -- smallest share of a database (25). Application locks belong to the database, but threads to the instance, so the
 -- places of all databases of an instance add up.
 --
--- Up to 25 waiting sessions of the database share about 125 checks per second: a session that waits alone checks every
--- 10 ms, ten sessions check every 80 ms, and 25 or more every 200 ms (@most_ms). Small databases in Azure SQL Database
+-- Up to 20 waiting sessions of the database share about 100 checks per second: a session that waits alone checks every
+-- 10 ms, ten sessions check every 100 ms, and 20 or more every 200 ms (@most_ms). Small databases in Azure SQL Database
 -- and those in elastic pools check a fifth or a tenth as often. When a call begins, it counts the sessions by their
 -- places. The checks of all databases of an instance add up.
 --
@@ -26,7 +26,7 @@ CREATE OR ALTER PROCEDURE [$(schema)].[await_jobs]
 AS
 SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @started_at datetime2(3) = SYSUTCDATETIME(), @waited_ms bigint = 0, @queue_id int, @share_ms int = 8,
+DECLARE @started_at datetime2(3) = SYSUTCDATETIME(), @waited_ms bigint = 0, @queue_id int, @share_ms int = 10,
     @delay_ms bigint, @pause_ms bigint, @took_ms bigint, @delay datetime, @checked_at datetime2(3), @now datetime2(3),
     @places int = 64, @tested int = 0, @other nvarchar(255), @found bit = 0, @tier nvarchar(32), @own int, @first int,
     @slot int, @tries int = 0, @granted int = -1, @resource nvarchar(255);
@@ -49,7 +49,7 @@ BEGIN
                        WHEN @tier LIKE N'%[_]2' THEN 37
                        ELSE 50 END;
     -- These have less than one processor, or share it with other databases.
-    SET @share_ms = CASE WHEN @places < 30 THEN 80 WHEN @places = 30 THEN 40 ELSE 8 END;
+    SET @share_ms = CASE WHEN @places < 30 THEN 100 WHEN @places = 30 THEN 50 ELSE 10 END;
 END;
 ELSE
     -- Every login may read this setting. 0 means that SQL Server chooses 512 or more.

@@ -30,14 +30,16 @@ SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 DECLARE @now datetime2(3), @queue_id int, @completion varchar(8), @max_attempts int, @sink nvarchar(517),
     @first_ready bigint, @outcome tinyint, @fence int, @locked int, @shortest bigint, @longest bigint,
-    @is_linked bit = 0, @retry_passes bit, @dead_queue nvarchar(128), @first_moved bigint, @noted int,
-    @first_id bigint, @last_id bigint,
+    @is_linked bit = 0, @reads_first bit = 0, @retry_passes bit, @dead_queue nvarchar(128), @first_moved bigint,
+    @noted int, @first_id bigint, @last_id bigint, @rows int, @missing int, @ends int = 0,
     -- A pattern of half a surrogate pair (mend_text).
     @first nvarchar(3) = CONCAT(CAST(0x00D8 AS nvarchar(1)), N'-', CAST(0xFFDB AS nvarchar(1))),
     @second nvarchar(3) = CONCAT(CAST(0x00DC AS nvarchar(1)), N'-', CAST(0xFFDF AS nvarchar(1)));
--- The jobs that the call changes. attempt: the number of the failed attempt.
+-- The jobs that the call changes. attempt: the number of the failed attempt. in_turn, batch_id and group_key: of deleted
+-- jobs, as they were.
 -- adopt: found
-DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead bit NOT NULL, attempt int NULL);
+DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead bit NOT NULL, attempt int NULL, in_turn bit NULL,
+    batch_id bigint NULL, group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL);
 -- adopt: end
 DECLARE @failed [$(schema)].[attempt_list];
 DECLARE @members [$(schema)].[member_list], @ended [$(schema)].[member_list];
@@ -49,7 +51,8 @@ IF @queue_id IS NULL
     EXEC [$(schema)].[unknown_queue] @queue;
 -- One scan of the list shows which steps are needed.
 SELECT @outcome = MAX(outcome), @fence = MAX(fence), @shortest = MIN(ISNULL(retry_ms, 0)),
-       @longest = MAX(ISNULL(retry_ms, 0)), @first_id = MIN(job_id), @last_id = MAX(job_id)
+       @longest = MAX(ISNULL(retry_ms, 0)), @first_id = MIN(job_id), @last_id = MAX(job_id),
+       @rows = COUNT(*)
 FROM @jobs;
 IF @outcome > 4 OR @shortest < 0 OR @longest > 315360000000
     THROW 58003,
@@ -67,14 +70,16 @@ BEGIN
 END;
 -- NOLOCK, because the row was committed before any job of a batch or group could be claimed.
 IF EXISTS (SELECT 1 FROM [$(schema)].[linked_queues] WITH (NOLOCK) WHERE queue_id = @queue_id)
-    SET @is_linked = 1;
+    -- The statement that deletes done jobs also returns what must be known of them.
+    SELECT @is_linked = 1,
+           @reads_first = CASE WHEN @outcome = 0 AND @completion = 'delete' AND @sink IS NULL THEN 0 ELSE 1 END;
 
 BEGIN TRANSACTION;
--- Locks all rows first, in the order of job_id, if jobs are not done or may belong to batches or groups. There are
--- three reasons. A mixed list is changed by two statements. A retry must be due after the wait for its row, because
--- promote reads only from two seconds ago on. And if an abandoned call is repeated, its first try may still be
--- finishing the same jobs, which must not be read before that has ended.
-IF @is_linked = 1
+-- Locks all rows first, in the order of job_id, if jobs are not done, or may belong to batches or groups and are not
+-- just deleted. There are three reasons. A mixed list is changed by two statements. A retry must be due after the wait
+-- for its row, because promote reads only from two seconds ago on. And if an abandoned call is repeated, its first try
+-- may still be finishing the same jobs, which must not be read before that has ended.
+IF @reads_first = 1
 BEGIN
     -- The jobs are done if all outcomes are; otherwise, their states are read below.
     INSERT @members (job_id, state, in_turn, batch_id, group_key)
@@ -140,7 +145,8 @@ IF @completion = 'delete'
 BEGIN
     DELETE j
     -- adopt: output_found
-    OUTPUT deleted.job_id, 0 INTO @found (job_id, dead)
+    OUTPUT deleted.job_id, 0, deleted.in_turn, deleted.batch_id, deleted.group_key
+    INTO @found (job_id, dead, in_turn, batch_id, group_key)
     -- adopt: end
     FROM @jobs AS f
     INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, FORCESEEK, INDEX (jobs_pk)) ON j.job_id = f.job_id
@@ -266,7 +272,20 @@ BEGIN
     INSERT @ended (job_id, state) SELECT job_id, 3 FROM @found;
     EXEC [$(schema)].[note_edges] @ended, @noted OUTPUT;
 END;
-IF @is_linked = 1 AND EXISTS (SELECT 1 FROM @members)
+IF @is_linked = 1 AND @reads_first = 0
+BEGIN
+    INSERT @members (job_id, state, batch_id) SELECT d.job_id, 3, d.batch_id FROM @found AS d WHERE d.batch_id IS NOT NULL;
+    IF @@ROWCOUNT > 0
+        EXEC [$(schema)].[note_ends] @queue_id, @members;
+    -- As note_ends. A done job of a fair queue had no turn.
+    INSERT [$(schema)].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended)
+    SELECT @queue_id, d.group_key, COUNT(*)
+    FROM @found AS d
+    WHERE d.group_key IS NOT NULL AND d.in_turn IS NOT NULL
+    GROUP BY d.group_key;
+    SET @ends = @@ROWCOUNT;
+END;
+ELSE IF @is_linked = 1 AND EXISTS (SELECT 1 FROM @members)
 BEGIN
     -- A retried job passes its turn on.
     IF @outcome > 0 AND @retry_passes = 1
@@ -285,10 +304,11 @@ BEGIN
             ON j.job_id = m.job_id
         OPTION (MAXDOP 1, KEEPFIXED PLAN);
     EXEC [$(schema)].[note_ends] @queue_id, @members;
+    SET @ends = (SELECT COUNT(*) FROM @members WHERE group_key IS NOT NULL);
 END;
 COMMIT TRANSACTION;
 
-IF @first_moved IS NOT NULL OR EXISTS (SELECT 1 FROM @members WHERE group_key IS NOT NULL)
+IF @first_moved IS NOT NULL OR @ends > 0
     EXEC [$(schema)].[advance_groups] @queue_id;
 IF @noted > 0
     EXEC [$(schema)].[advance_edges];
@@ -301,13 +321,14 @@ BEGIN
         EXEC [$(schema)].[lower_marks] @queue_id, @first_ready;
 END;
 
+SET @missing = @rows - (SELECT COUNT(*) FROM @found);
 SELECT f.job_id, CAST('lost' AS varchar(4)) AS result
 FROM @jobs AS f
-WHERE NOT EXISTS (SELECT 1 FROM @found AS d WHERE d.job_id = f.job_id)
+WHERE @missing > 0 AND NOT EXISTS (SELECT 1 FROM @found AS d WHERE d.job_id = f.job_id)
 UNION ALL
 SELECT d.job_id, CAST('dead' AS varchar(4))
 FROM @found AS d
-WHERE d.dead = 1
+WHERE @outcome > 0 AND d.dead = 1
 UNION ALL
 SELECT 0, CAST('next' AS varchar(4))
 WHERE @noted > 0;

@@ -151,7 +151,7 @@ async fn a_run_passes_over_no_job_that_somebody_has_locked_added_or_cancelled() 
     let cancel = format!("EXEC [$(schema)].[cancel] @queue = N'work', @job_id = {}", jobs[2]);
     let purge = "EXEC [$(schema)].[purge] @queue = N'work', @state = 'waiting'".to_string();
     // (Claimed with the first: those before it, or none.)
-    for (statement, claims) in [(lock, 2), (by_hand, 1), (cancel, 1), (purge, 1)] {
+    for (statement, claims) in [(lock, 2), (by_hand, 2), (cancel, 1), (purge, 1)] {
         let mut other = fixture.session().await;
         other.sql("BEGIN TRANSACTION").await;
         other.sql(&statement).await;
@@ -168,12 +168,14 @@ async fn a_run_passes_over_no_job_that_somebody_has_locked_added_or_cancelled() 
     slow.sql("BEGIN TRANSACTION; EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'x', @group_key = N'a'").await;
     let later = enqueue(&fixture, &["a"]).await;
     let claimed = worker.claim_runs(10, 1, 10).await;
-    assert_eq!(runs(&claimed), [(jobs[0], None)]);
+    assert_eq!(runs(&claimed), of_one_run(&jobs));
     slow.sql("COMMIT TRANSACTION").await;
-    worker.release([&claimed[0]]).await;
+    worker.release(&claimed).await;
     fixture.sql("EXEC [$(schema)].[promote] @queue = N'work'").await;
     let all: Vec<i64> = jobs.iter().copied().chain([later[0] - 1, later[0]]).collect();
-    assert_eq!(runs(&worker.claim_runs(10, 1, 10).await), of_one_run(&all));
+    let claimed = worker.claim_runs(10, 1, 10).await;
+    assert_eq!(runs(&claimed), of_one_run(&all));
+    assert!(claimed.iter().all(|job| job.attempt == 1), "a job that was given back has no attempt counted");
     fixture.remove().await;
 }
 

@@ -78,8 +78,8 @@ pub struct WorkerConfig {
 
     /// Longest delay between polls of an empty queue: how long a job enqueued by another process may go unnoticed. SQL
     /// Server polls on behalf of idle workers, as many as `waiting_sessions` allows, inside a waiting call; the other
-    /// workers poll every ten seconds. Up to 25 idle workers of a database share 125 polls a second: one polls every
-    /// 10 ms (`poll_min_ms`), ten poll every 80 ms, and 25 or more every 200 ms.
+    /// workers poll every ten seconds. Up to 20 idle workers of a database share 100 polls a second: one polls every
+    /// 10 ms (`poll_min_ms`), ten poll every 100 ms, and 20 or more every 200 ms.
     ///
     /// Default: 200 ms. Allowed: 1 ms to 1 h. Key: `worker.poll_max_ms`.
     pub poll_max: Duration,

@@ -141,7 +141,7 @@ SELECT NEXT VALUE FOR [four].[job_ids] OVER (ORDER BY k.[their_scheduled_start_d
     FROM [dbo].[four_queue] AS t WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX ([readpast_ready])) WHERE [in_process] = 0 AND [scheduled_start_date] <= CAST(SYSDATETIME() AS datetime) AND [attempts] < 3
         AND NOT EXISTS (SELECT 1 FROM [four].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_reputation] = t.[reputation]))
 -- 240_finish.sql
-    attempt int NULL, [their_reputation] int NULL);
+    batch_id bigint NULL, group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL, [their_reputation] int NULL);
     OUTPUT deleted.job_id, 0, deleted.[their_reputation] INTO @found (job_id, dead, [their_reputation])
         UPDATE t
         SET [end_date] = SYSDATETIME()

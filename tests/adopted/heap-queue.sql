@@ -47,7 +47,7 @@ SELECT NEXT VALUE FOR [heap_queue].[job_ids] OVER (ORDER BY k.place), @queue_id,
 -- 232_look.sql
     FROM [dbo].[HeapQueue] AS t WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK))
 -- 240_finish.sql
-    attempt int NULL);
+    OUTPUT deleted.job_id, 0 INTO @found (job_id, dead)
 -- 300_reap.sql
 -- 350_sample.sql
     -- Up to 10,000 rows of [dbo].[HeapQueue] are counted; the oldest is the first in their order.

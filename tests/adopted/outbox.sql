@@ -100,7 +100,7 @@ SELECT NEXT VALUE FOR [outbox].[job_ids] OVER (ORDER BY k.[their_id]), @queue_id
     FROM [dbo].[Outbox] AS t WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX ([outbox_unprocessed])) WHERE [processed_at] IS NULL
         AND NOT EXISTS (SELECT 1 FROM [outbox].[refused_rows] AS a WITH (NOLOCK, FORCESEEK) WHERE a.[their_id] = t.[id]))
 -- 240_finish.sql
-    attempt int NULL, [their_id] bigint NULL);
+    batch_id bigint NULL, group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL, [their_id] bigint NULL);
     OUTPUT deleted.job_id, 0, deleted.[their_id] INTO @found (job_id, dead, [their_id])
         UPDATE t
         SET [processed_at] = SYSUTCDATETIME()

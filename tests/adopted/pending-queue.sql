@@ -52,7 +52,7 @@ SELECT NEXT VALUE FOR [pending_queue].[job_ids] OVER (ORDER BY k.[their_DueTime]
 -- 232_look.sql
     FROM [dbo].[PendingQueue] AS t WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (1)) WHERE [DueTime] < CAST(GETUTCDATE() AS datetime))
 -- 240_finish.sql
-    attempt int NULL);
+    OUTPUT deleted.job_id, 0 INTO @found (job_id, dead)
 -- 300_reap.sql
 -- 350_sample.sql
     -- Up to 10,000 rows of [dbo].[PendingQueue] are counted; the oldest is the first in their order.

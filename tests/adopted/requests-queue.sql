@@ -62,7 +62,7 @@ SELECT NEXT VALUE FOR [requests].[job_ids] OVER (ORDER BY k.place), @queue_id, 2
 -- 232_look.sql
     FROM [dbo].[RequestsQueue] AS t WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK))
 -- 240_finish.sql
-    attempt int NULL, claimed_at datetime2(3) NULL, [their_id] uniqueidentifier NULL, [their_request] varchar(512) COLLATE SQL_Latin1_General_CP1_CI_AS NULL, [their_InsertedDate] datetime NULL);
+    batch_id bigint NULL, group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL, claimed_at datetime2(3) NULL, [their_id] uniqueidentifier NULL, [their_request] varchar(512) COLLATE SQL_Latin1_General_CP1_CI_AS NULL, [their_InsertedDate] datetime NULL);
     OUTPUT deleted.job_id, 0, deleted.claimed_at, deleted.[their_id], deleted.[their_request], deleted.[their_InsertedDate] INTO @found (job_id, dead, claimed_at, [their_id], [their_request], [their_InsertedDate])
         INSERT [dbo].[RequestsCompleted] ([id], [request], [InsertedDate], [RemovedDate], [CompletedDate])
         SELECT d.[their_id], d.[their_request], d.[their_InsertedDate], DATEADD(MINUTE, DATEDIFF(MINUTE, GETUTCDATE(), GETDATE()), d.claimed_at), GETDATE()

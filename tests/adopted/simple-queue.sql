@@ -447,8 +447,7 @@ IF @found = 0 AND EXISTS (SELECT 1
     SET @found = 1;
 -- 240_finish.sql
 DECLARE @message nvarchar(2048);
-DECLARE @found TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED, dead bit NOT NULL,
-    attempt int NULL, [their_Id] uniqueidentifier NULL);
+    batch_id bigint NULL, group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL, [their_Id] uniqueidentifier NULL);
     OUTPUT deleted.job_id, 0, deleted.[their_Id] INTO @found (job_id, dead, [their_Id])
     -- Their rows, in the order of the jobs.
     BEGIN TRY

@@ -81,7 +81,7 @@ SELECT NEXT VALUE FOR [messages].[job_ids] OVER (ORDER BY k.[their_Id]), @queue_
 -- 232_look.sql
     FROM [dbo].[Queue] AS t WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX ([readpast_ready])) WHERE [Status] = 1
 -- 240_finish.sql
-    attempt int NULL, [their_Id] int NULL);
+    batch_id bigint NULL, group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL, [their_Id] int NULL);
         INNER LOOP JOIN [dbo].[Queue] AS t WITH (ROWLOCK, FORCESEEK) ON t.[Id] = d.[their_Id]
         SET @message = CONCAT(ERROR_NUMBER(), N': error ', ERROR_NUMBER(), N' with its row of ', N'dbo.Queue',
 -- 250_release.sql

@@ -24,7 +24,7 @@ pub struct Rules {
     pub claim_holds_the_count: bool,
     /// `advance_groups` locks the group before it reads the count.
     pub advance_holds_the_count: bool,
-    /// A run ends before the first waiting job that could not be locked.
+    /// A run ends before the first job that still waits when its jobs are claimed, because it was locked.
     pub runs_have_no_gap: bool,
     /// A run also has the waiting jobs before its head, which came after the head got the turn.
     pub runs_begin_with_the_first: bool,
@@ -145,9 +145,9 @@ struct Session {
     taken: Option<Event>,
     /// advance_groups: the group as it has read it, without the turns in the events.
     read: Option<Group>,
-    /// claim: the waiting jobs, read by NOLOCK.
-    next: Vec<usize>,
-    /// The committed waiting jobs at the time of this read.
+    /// claim: from which job to which the run may go.
+    range: (usize, usize),
+    /// The committed waiting jobs at the time of the read.
     committed: Vec<usize>,
 }
 
@@ -240,7 +240,7 @@ impl Session {
             noted: None,
             taken: None,
             read: None,
-            next: Vec::new(),
+            range: (0, 0),
             committed: Vec::new(),
         }
     }
@@ -409,7 +409,7 @@ impl Runs {
                 let operates = |other: &Session| other.operates;
                 let is_prevented = self.rules.operators_prevent_runs && system.sessions.iter().any(operates);
                 if is_locked || has_others || is_prevented {
-                    return self.claim(system, session, 3); // without a run
+                    return self.claim(system, session, 4); // without a run
                 }
                 let group = system.group;
                 let this = &mut system.sessions[session];
@@ -420,38 +420,45 @@ impl Runs {
                 let head = system.sessions[session].rows[0].0;
                 let from = if self.rules.runs_begin_with_the_first { system.group.from } else { head };
                 let waits = |job: &usize| system.rows[*job].state == State::Waiting;
-                let mut next: Vec<usize> = (from..self.jobs).filter(waits).collect();
-                next.truncate(self.run - 1);
-                if next.is_empty() {
-                    return self.claim(system, session, 3); // without a run
-                }
+                let Some(to) = (from..self.jobs).filter(waits).take(self.run - 1).last() else {
+                    return self.claim(system, session, 4); // without a run
+                };
                 // Jobs before `from` have not joined the group yet: nobody has handled their event.
                 let mut committed = system.waiting();
                 committed.retain(|job| *job >= system.group.from);
                 system.sessions[session].committed = committed;
-                system.sessions[session].next = next;
+                system.sessions[session].range = (from, to);
             }
             2 => {
-                if system.group_is_locked(session) {
-                    return Err(Stays);
+                let (from, to) = system.sessions[session].range;
+                let is_free = |job: &usize| system.rows[*job].state == State::Waiting && !system.is_locked(*job);
+                let run: Vec<usize> = (from..=to).filter(is_free).take(self.run - 1).collect();
+                if run.is_empty() {
+                    return self.claim(system, session, 4); // without a run
                 }
-                let next = std::mem::take(&mut system.sessions[session].next);
-                let committed = std::mem::take(&mut system.sessions[session].committed);
-                let mut run = Vec::new();
-                for job in next {
-                    if system.rows[job].state == State::Waiting && !system.is_locked(job) {
-                        run.push(job);
-                    } else if self.rules.runs_have_no_gap {
-                        break;
-                    }
-                }
-                let last = run.last().copied().unwrap_or(0);
-                system.passed_over |= committed.iter().any(|job| *job < last && !run.contains(job));
-                for job in &run {
-                    system.change(session, *job, |row| {
+                for job in run {
+                    system.change(session, job, |row| {
                         *row = Row { state: State::Claimed, in_turn: true, fence: row.fence + 1 };
                     });
                 }
+            }
+            3 => {
+                if system.group_is_locked(session) {
+                    return Err(Stays);
+                }
+                let mut run = system.sessions[session].rows[1..].to_vec();
+                let from = system.sessions[session].range.0;
+                let last = run.iter().map(|(job, _)| *job).max().unwrap_or(0);
+                let waits = |job: &usize| system.rows[*job].state == State::Waiting;
+                let gap = (from..last).find(waits).filter(|_| self.rules.runs_have_no_gap).unwrap_or(last);
+                for (job, before) in run.iter().filter(|(job, _)| *job > gap) {
+                    system.rows[*job] = *before;
+                }
+                run.retain(|(job, _)| *job <= gap);
+                let last = run.iter().map(|(job, _)| *job).max().unwrap_or(0);
+                let is_passed_over = |job: &usize| *job < last && run.iter().all(|(claimed, _)| claimed != job);
+                let committed = std::mem::take(&mut system.sessions[session].committed);
+                system.passed_over |= committed.iter().any(is_passed_over);
                 let group = system.group;
                 system.sessions[session].group.get_or_insert(group);
                 if self.rules.runs_are_counted {
@@ -463,6 +470,7 @@ impl Runs {
             }
             _ => {
                 let mut claimed = system.commit(session).rows;
+                claimed.retain(|(job, _)| system.rows[*job].state == State::Claimed); // the others were passed over
                 for (job, _) in &claimed[1..] {
                     system.note_turn(*job);
                 }

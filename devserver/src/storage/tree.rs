@@ -6,7 +6,8 @@
 //!
 //! The map remembers where its last search ended, and looks there first. Nearly all searches of a queue are neighbours:
 //! a scan goes on from its last key, a batch is inserted or changed in the order of its keys, a row that was just found
-//! is read. Such a search compares one or two keys, however large the map is.
+//! is read. Such a search compares one or two keys, however large the map is. From there, it looks in steps that double:
+//! the jobs of a list lie a few blocks apart.
 
 use std::cell::Cell;
 use std::cmp::Ordering;
@@ -18,6 +19,9 @@ use super::key::Key;
 /// Small enough that inserting in the middle moves two kilobytes at most for usual keys, large enough that the queue of
 /// blocks is a small part of the whole.
 const BLOCK: usize = 64;
+
+/// The longest step from the last search to the next, in blocks, before all blocks are searched.
+const FAR: usize = 16;
 
 /// An ordered map from key bytes to values.
 #[derive(Debug, Clone)]
@@ -60,16 +64,23 @@ impl<V> Tree<V> {
 
     /// The block that holds the key if any does; `None` if the key is lower than all bounds.
     fn block_of(&self, key: &[u8]) -> Option<usize> {
-        let is_in = |block: usize| {
-            let at_or_after = self.blocks.get(block).is_some_and(|block| block.bound.as_bytes() <= key);
-            at_or_after && self.blocks.get(block + 1).is_none_or(|next| key < next.bound.as_bytes())
-        };
-        let last = self.last.get().block;
-        if is_in(last) {
-            return Some(last);
-        }
-        if is_in(last + 1) {
-            return Some(last + 1);
+        let is_at_or_before = |block: usize| self.blocks.get(block).is_some_and(|block| block.bound.as_bytes() <= key);
+        let mut low = self.last.get().block;
+        if is_at_or_before(low) {
+            // Keys that come in order lie a few blocks further on.
+            let mut step = 1;
+            while step <= FAR {
+                let mut high = low + step;
+                if is_at_or_before(high) {
+                    (low, step) = (high, 2 * step);
+                    continue;
+                }
+                while high - low > 1 {
+                    let middle = low.midpoint(high);
+                    *(if is_at_or_before(middle) { &mut low } else { &mut high }) = middle;
+                }
+                return Some(low);
+            }
         }
         self.blocks.partition_point(|block| block.bound.as_bytes() <= key).checked_sub(1)
     }
