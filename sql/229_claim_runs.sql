@@ -126,6 +126,19 @@ BEGIN
                                ORDER BY j.job_id) AS w)
             FROM @ready AS r
             WHERE r.from_id IS NOT NULL
+                -- If the first is locked or uncommitted, all others would be given back.
+                AND (SELECT TOP (1) j.job_id
+                     FROM [$(schema)].[jobs] AS j
+                         WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_waiting (queue_id, group_key, job_id)))
+                     WHERE j.queue_id = @queue_id AND j.group_key = r.group_key AND j.state = 6
+                         AND ISNULL(j.held, 0) = 0 AND j.job_id >= r.from_id
+                     ORDER BY j.job_id)
+                  = (SELECT TOP (1) j.job_id
+                     FROM [$(schema)].[jobs] AS j
+                         WITH (NOLOCK, FORCESEEK (jobs_waiting (queue_id, group_key, job_id)))
+                     WHERE j.queue_id = @queue_id AND j.group_key = r.group_key AND j.state = 6
+                         AND ISNULL(j.held, 0) = 0 AND j.job_id >= r.from_id
+                     ORDER BY j.job_id)
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
             UPDATE TOP (@room) j
             SET state = 2, in_turn = 1, fence = j.fence % 2147483647 + 1, attempt = j.attempt + 1,

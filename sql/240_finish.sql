@@ -70,9 +70,12 @@ BEGIN
 END;
 -- NOLOCK, because the row was committed before any job of a batch or group could be claimed.
 IF EXISTS (SELECT 1 FROM [$(schema)].[linked_queues] WITH (NOLOCK) WHERE queue_id = @queue_id)
-    -- The statement that deletes done jobs also returns what must be known of them.
+    -- The statement that deletes done jobs also returns what must be known of them. Not where jobs wait for others: who
+    -- adds such a job reads the row of each job that it waits for, and may hold a later row of this list.
     SELECT @is_linked = 1,
-           @reads_first = CASE WHEN @outcome = 0 AND @completion = 'delete' AND @sink IS NULL THEN 0 ELSE 1 END;
+           @reads_first = CASE WHEN @outcome = 0 AND @completion = 'delete' AND @sink IS NULL AND NOT EXISTS (SELECT 1
+               FROM [$(schema)].[edges] WITH (NOLOCK, FORCESEEK (edges_pk (parent_id))) WHERE parent_id > 0)
+               THEN 0 ELSE 1 END;
 
 BEGIN TRANSACTION;
 -- Locks all rows first, in the order of job_id, if jobs are not done, or may belong to batches or groups and are not

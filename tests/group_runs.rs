@@ -180,6 +180,27 @@ async fn a_run_passes_over_no_job_that_somebody_has_locked_added_or_cancelled() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn jobs_behind_an_uncommitted_one_are_not_claimed_and_given_back() {
+    let fixture = Fixture::new("uncommitted_first").await;
+    let before = enqueue(&fixture, &["a"; 2]).await;
+    let mut slow = fixture.session().await;
+    slow.sql("BEGIN TRANSACTION; EXEC [$(schema)].[enqueue] @queue = N'work', @text = N'x', @group_key = N'a'").await;
+    let later = enqueue(&fixture, &["a"; 5]).await;
+    let mut worker = WorkerSession::register(&fixture).await;
+    for job in before {
+        let claimed = worker.claim_runs(1, 1, 1).await;
+        assert_eq!(runs(&claimed), [(job, None)]);
+        worker.finish(&[claimed[0].done()]).await;
+    }
+    // The turn has passed to the first committed job, and the waiting ones begin with the uncommitted one.
+    assert_eq!(runs(&worker.claim_runs(10, 1, 10).await), [(later[0], None)]);
+    let fences = "SELECT COUNT(*) FROM [$(schema)].[jobs] WITH (NOLOCK) WHERE state = 6 AND fence > 0";
+    assert_eq!(fixture.session().await.number(fences).await, 0);
+    slow.sql("ROLLBACK TRANSACTION").await;
+    fixture.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_ends_before_a_job_that_does_not_fit_or_must_run_alone() {
     let fixture = Fixture::new("special").await;
     let jobs: Vec<NewJob> =

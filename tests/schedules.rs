@@ -270,6 +270,18 @@ async fn a_firing_that_comes_late_or_twice_changes_nothing() {
         (shown.last_job_id, shown.last_job_state)
     };
     assert_eq!(last_job().await, (Some(job_id), Some(JobState::Ready)));
+    let (moved, back) = ("N'failed'", "N'work'");
+    let dead_queue = "EXEC [$(schema)].[create_queue] @queue = N'failed';
+        EXEC [$(schema)].[create_queue] @queue = N'work', @dead_queue = N'failed'";
+    session.sql(dead_queue).await;
+    let mut move_to = async |queue: &str| {
+        let id = format!("(SELECT queue_id FROM [$(schema)].[queues] WHERE name = {queue})");
+        session.sql(&format!("UPDATE [$(schema)].[jobs] SET queue_id = {id}")).await;
+    };
+    move_to(moved).await;
+    assert_eq!(last_job().await, (Some(job_id), Some(JobState::Dead)));
+    assert_eq!(schedule(queue, "hourly").await.last_job_queue.as_deref(), Some("failed"));
+    move_to(back).await;
     for late in [fire.to_string(), fire.replace("03:00", "05:00"), fire.replace("@revision = 1", "@revision = 3")] {
         let row = session.row(&late).await;
         assert_eq!((optional_number(&row, "revision"), optional_number(&row, "job_id")), (None, None));

@@ -117,9 +117,11 @@ async fn await_jobs_finds_jobs_of_each_priority_but_none_that_a_mark_skips() {
     let mut session = fixture.session().await;
     // Marks: priority, job_id, from_id, below_to, below_from.
     type Mark = (i16, i64, i64, i64, i64);
+    // The order of claims, the marks, and the priorities of jobs that are found, and of those that are skipped.
+    type Case<'a> = (&'a str, &'a [Mark], &'a [i16], &'a [i16]);
     let (none, open): (&[Mark], Mark) = (&[], (0, 0, 0, 0, 0));
     let closed = |priority| (priority, ABOVE, 0, 0, 0);
-    let cases: [(&str, &[Mark], &[i16], &[i16]); 7] = [
+    let cases: [Case<'_>; 7] = [
         ("fifo", none, &[-32768, -1, 0, 1, 32767], &[]),
         ("fifo", &[open], &[-32768, 0, 32767], &[]),
         ("fifo", &[closed(0)], &[-32768, -1, 1, 32767], &[0]),

@@ -136,6 +136,18 @@ async fn the_ids_of_lines_are_printed_in_their_order() {
     let printed = fixture.run_with_input(&[&enqueue[..], &["--json"]].concat(), lines).json();
     let last = all(&fixture.queue("work").await).await.last().unwrap().job_id;
     assert_eq!(printed, [json!({"job_id": ids[7], "duplicate": true}), json!({"job_id": last, "duplicate": false})]);
+
+    // Who reads the ids has gone. The rest of the lines is not enqueued, and that is no success.
+    let mut command = fixture.command(&["enqueue", "work", "--ids"]);
+    let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    drop(child.stdout.take());
+    child.stdin.take().unwrap().write_all(b"closed\n").unwrap();
+    let ended = child.wait_with_output().unwrap();
+    let message = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(1), "{message}");
+    assert!(message.contains("1 job enqueued, from the first line"), "{message}");
+    assert!(message.contains("the ids of lines 1 to 1 cannot be printed"), "{message}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

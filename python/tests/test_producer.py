@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from unittest import mock
 
 import readpast as package
-from readpast import InvalidJob, NewJob, Queue, QueueFull, ResultTimeout, UnknownQueue, _drivers, testing
+from readpast import InvalidJob, NewJob, Queue, QueueFull, ResultTimeout, UnknownQueue, _by_program, _drivers, testing
 from readpast._drivers import DRIVERS, Driver, Settings, Unsuitable
 from support import has_program, needs_posix, needs_program, readpast
 
@@ -58,7 +58,7 @@ class ByProgram(unittest.TestCase):
     def test_payloads_arrive_as_they_are(self) -> None:
         name, queue = self.name, self.queue
         # The stand-in does not tell pyodbc how long a parameter may be.
-        sizes = [5_000] if name == "pyodbc" else [5_000, 1_000_000]
+        sizes = [5_000] if name == "pyodbc" else [5_000, 2_000_000]
         cases: list[tuple[object, dict[str, object]]] = [
             ("é 🦀 '%s' ? \0\n", {"payload_text": "é 🦀 '%s' ? \0\n"}),
             (b"\xff\x00%", {"payload_hex": "0xFF0025"}),
@@ -337,6 +337,10 @@ class ConnectionStrings(unittest.TestCase):
             (Exception("there is no batch 99"), None),
         ]:
             self.assertEqual(_drivers.number_of(error), number)
+
+    def test_usage_is_no_part_of_an_error(self) -> None:
+        text = "error: invalid value 'x' for '<ID>'\n\n  tip: none\n\nFor more information, try '--help'."
+        self.assertEqual(str(_by_program._error(2, text)), "invalid value 'x' for '<ID>'")
 
     def test_a_misspelt_value_does_not_switch_encryption_off(self) -> None:
         for text in ("Server=x;Encrypt=ture", "Server=x;Encrypt=1", "Server=x;TrustServerCertificate=nein"):

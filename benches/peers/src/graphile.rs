@@ -168,18 +168,19 @@ pub async fn run_worker(settings: Settings, work: Work, jobs: u64) -> Run {
         let worker = worker.clone();
         async move { worker.run().await }
     });
-    let reached = async |least: u64| {
+    // On this thread, which does not count, as for readpast.
+    let reached = |least: u64| {
         while ended.load(Ordering::Relaxed) < least {
             assert!(!running.is_finished(), "the worker ended before its jobs");
-            tokio::time::sleep(Duration::from_millis(1)).await;
+            std::thread::sleep(Duration::from_millis(1));
         }
         ended.load(Ordering::Relaxed)
     };
-    let first = reached(WARM_UP_JOBS.min(jobs / 4)).await;
-    let (started_at, client_before, server_before) = (Instant::now(), usage::cpu(), server_cpu());
+    let first = reached(WARM_UP_JOBS.min(jobs / 4));
+    let (started_at, client_before, server_before) = (Instant::now(), usage::others_cpu(), server_cpu());
     let work_before = Work::cpu();
-    let last = reached((first + jobs).min(available)).await;
-    let (wall, client_cpu) = (started_at.elapsed(), usage::cpu() - client_before);
+    let last = reached((first + jobs).min(available));
+    let (wall, client_cpu) = (started_at.elapsed(), usage::others_cpu() - client_before);
     let work_cpu = Work::cpu() - work_before;
     let server_cpu = server_cpu().saturating_sub(server_before);
     worker.request_shutdown();

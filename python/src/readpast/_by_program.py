@@ -24,6 +24,9 @@ FINISHED = (0, 9, 10)
 #: Fields of a line of `readpast enqueue --format json` whose names differ from those in the procedures.
 FIELDS = {"dedup_key": "key", "group_key": "group", "batch_id": "batch"}
 
+#: Longer payloads are sent in hexadecimal digits.
+LONGEST_TEXT = 1 << 20
+
 
 class Program:
     """The calls of one queue, each by a process of its own."""
@@ -42,7 +45,8 @@ class Program:
         # Not arguments: other users can see those.
         lines = b"".join(json.dumps(_line(job)).encode() + b"\n" for job in jobs)
         code, output, errors = self._run(["enqueue", "--format=json", "--ids", "--", self.queue], lines)
-        enqueued = [Enqueued(**json.loads(line)) for line in output.splitlines()]
+        # A program that was killed may have written the last line in part.
+        enqueued = [Enqueued(**json.loads(line)) for line in output.splitlines(keepends=True) if line.endswith("\n")]
         if code != 0:
             error = _error(code, errors)
             error.added = added(enqueued)
@@ -71,6 +75,9 @@ class Program:
 def _error(code: int, text: str) -> Error:
     """The error that the program reports. Only its last message is the error's."""
     message = text.rpartition("readpast: ")[2]
+    if message.startswith("error: "):
+        # Of the parser of options: hints and the usage follow.
+        message = message[len("error: ") :].partition("\n\n")[0]
     if code == UNKNOWN:
         error: Error = UnknownQueue(message)
     elif code == REFUSED and "is full" in message:
@@ -104,7 +111,9 @@ def _line(job: Prepared) -> dict[str, object]:
         else:
             line[FIELDS.get(name, name)] = value
     try:
-        line["payload"] = job.payload.decode()
+        # JSON may take six characters for a byte.
+        text = job.payload.decode() if len(job.payload) <= LONGEST_TEXT else None
     except UnicodeDecodeError:
-        line["payload_hex"] = "0x" + job.payload.hex()
+        text = None
+    line.update({"payload_hex": job.payload.hex()} if text is None else {"payload": text})
     return line

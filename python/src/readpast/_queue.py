@@ -122,11 +122,11 @@ class Queue:
         return self._call(lambda way: way.enqueue(prepared))
 
     def enqueue_many(self, jobs: Iterable[object]) -> list[Enqueued]:
-        """Adds many jobs, up to 500 per call. Each is a `NewJob`, or just a payload. Returns them in the same order.
+        """Adds many jobs. Each is a `NewJob`, or just a payload. Returns them in the same order.
 
         Raises:
-            UnknownQueue, QueueFull, InvalidJob, Error: as for `enqueue`. Outside your own transaction, the jobs of
-                earlier calls were added; the error's `added` says how many.
+            UnknownQueue, QueueFull, InvalidJob, Error: as for `enqueue`. Outside your own transaction, the first jobs
+                may have been added; the error's `added` says how many.
         """
         if isinstance(jobs, NO_LISTS):
             raise TypeError(f"the jobs are one {type(jobs).__name__}; pass a list, or use enqueue")

@@ -55,8 +55,10 @@ pub struct ScheduleRow {
     pub last_at: Option<SystemTime>,
     /// The job of that time, or the unfinished job that had its key.
     pub last_job_id: Option<JobId>,
-    /// The state of that job, or `None` if its row is gone.
+    /// The state of that job, or `None` if its row is gone. In the dead queue, it is dead.
     pub last_job_state: Option<JobState>,
+    /// The queue that the job is in, if its row is there. It may have been moved.
+    pub last_job_queue: Option<String>,
     /// Why a worker's last try to fire the schedule failed. It tries again every ten seconds.
     pub error: Option<String>,
     /// The headers of the schedule's jobs. `None` also if they were set in T-SQL and cannot be read.
@@ -90,6 +92,7 @@ impl ScheduleRow {
             last_at: row.optional_time("last_at")?,
             last_job_id: row.optional("last_job_id")?.map(JobId),
             last_job_state: row.optional_one_of("last_job_state", &JobState::WORDS)?,
+            last_job_queue: row.optional("last_job_queue")?,
             error: row.optional("error")?,
             headers: row.optional_headers("headers")?,
             group_key: row.optional("group_key")?,
@@ -110,7 +113,7 @@ impl Serialize for ScheduleRow {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let payload_text = decode_text(&self.payload, self.payload_utf16).ok();
         let payload_hex = payload_text.is_none().then(|| hex(&self.payload));
-        let mut schedule = serializer.serialize_struct("ScheduleRow", 23)?;
+        let mut schedule = serializer.serialize_struct("ScheduleRow", 24)?;
         schedule.serialize_field("name", &self.name)?;
         schedule.serialize_field("cron", &self.cron)?;
         schedule.serialize_field("time_zone", &self.time_zone)?;
@@ -129,6 +132,7 @@ impl Serialize for ScheduleRow {
         schedule.serialize_field("last_at", &self.last_at.map(rfc3339))?;
         schedule.serialize_field("last_job_id", &self.last_job_id)?;
         schedule.serialize_field("last_job_state", &self.last_job_state)?;
+        schedule.serialize_field("last_job_queue", &self.last_job_queue)?;
         schedule.serialize_field("error", &self.error)?;
         schedule.serialize_field("headers", &self.headers)?;
         schedule.serialize_field("group_key", &self.group_key)?;

@@ -41,10 +41,12 @@ struct LastJob {
 
 impl ScheduleView {
     fn new(queue: &str, schedule: ScheduleRow) -> ScheduleView {
-        let last_job = schedule.last_job_id.zip(schedule.last_job_state).map(|(job_id, state)| LastJob {
-            link: link("job", [("queue", queue), ("id", &job_id.to_string())]),
-            state,
-        });
+        let last_job = match (schedule.last_job_id, schedule.last_job_state, &schedule.last_job_queue) {
+            (Some(job_id), Some(state), Some(queue)) => {
+                Some(LastJob { link: link("job", [("queue", queue.as_str()), ("id", &job_id.to_string())]), state })
+            }
+            _ => None,
+        };
         ScheduleView {
             queue: queue.to_owned(),
             name: schedule.name,
@@ -58,9 +60,7 @@ impl ScheduleView {
             error: schedule.error,
         }
     }
-}
 
-impl ScheduleView {
     fn is_in_trouble(&self) -> bool {
         self.error.is_some() || self.last_job.as_ref().is_some_and(|job| job.state == JobState::Dead)
     }

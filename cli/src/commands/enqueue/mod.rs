@@ -34,8 +34,8 @@ use crate::texts;
 /// Lines are enqueued in order, in transactions of up to 1,000; a line waits at most 200 ms for others. Empty lines are
 /// skipped. With `--format json`, each line is an object with `payload` (text or any other JSON value) or
 /// `payload_hex`. It can also have `kind`, `priority`, `delay_s`, `due_at`, `start_within_s`, `start_by`, `key`, `group`,
-/// `batch`, `correlation_id`, `headers`, `max_attempts`, `time_limit_s` and `needs` (such as `{"memory": 3221225472,
-/// "gpu": 1}`, in bytes), which override the options.
+/// `batch`, `correlation_id`, `headers`, `max_attempts`, `time_limit_s`, `after` (an array of job ids), `on_dead` and
+/// `needs` (such as `{"memory": 3221225472, "gpu": 1}`, in bytes), which override the options.
 ///
 /// With `--resume FILE`, repeat the command with the same input after any failure: each line is enqueued exactly once,
 /// in one batch, which is sealed at the end. A transaction then waits for 1,000 lines or the end of the input, so
@@ -144,11 +144,12 @@ impl Enqueue {
         let progress = Progress::new("enqueued", None);
         while let Some(chunk) = lines.next(&mut interrupt).await {
             let chunk = chunk.inspect_err(|_| total.report(&progress))?;
+            let mut printed = Ok(());
             match &mut resume {
                 None => {
                     let (enqueued, answer) = enqueue_chunk(queue, &chunk, waits, &mut interrupt).await;
                     if self.ids {
-                        print_ids(&enqueued, output)?;
+                        progress.beside(|| printed = print_ids(&enqueued, output));
                     }
                     answer.map_err(|error| {
                         total.report(&progress);
@@ -162,6 +163,12 @@ impl Enqueue {
                 }
             }
             total.lines = chunk.end.lines;
+            printed.map_err(|error| {
+                total.report(&progress);
+                let lines = format!("the ids of lines {} to {}", chunk.first_line, chunk.end.lines);
+                // Not as an error of the output: that of a closed pipe counts as success.
+                failure(Exit::Failed, format!("{lines} cannot be printed: {error:#}"))
+            })?;
             progress.advance(chunk.jobs.len() as u64);
         }
         progress.end();

@@ -143,10 +143,12 @@ impl Talk {
                 is_told = true;
             }
             self.write(&mut input);
-            if let Some(moment) = jobs.moment().filter(|_| input.is_written() && ending.why().is_none()) {
+            let at_most = meter.until_look(ending.look(&mut self.process, context));
+            // Not if a reply is read in part: its rest may be long.
+            let waits = input.is_written() && ending.why().is_none() && self.output.is_empty();
+            if let Some(moment) = jobs.moment().filter(|_| waits) {
                 std::thread::sleep(moment);
             }
-            let at_most = meter.until_look(ending.look(&mut self.process, context));
             let of_earlier_jobs = self.errors.pushed();
             let mut rest = Input::part(input.rest());
             let has_come = self.process.exchange(&mut rest, &mut self.output, &mut self.errors, at_most)?;
