@@ -115,30 +115,26 @@ BEGIN
         BEGIN
             SET @share = CASE WHEN @room < @heads THEN 1 WHEN @room / @heads < @run - 1 THEN @room / @heads
                 ELSE @run - 1 END;
-            -- Where each run ends at the latest.
+            -- Where each run ends at the latest. If its first job is locked or uncommitted, it does not begin: all others
+            -- would be given back.
             UPDATE r
-            SET to_id = (SELECT MAX(w.job_id)
+            SET to_id = w.last_id
+            FROM @ready AS r
+            CROSS APPLY (SELECT MIN(n.job_id) AS first_id, MAX(n.job_id) AS last_id
                          FROM (SELECT TOP (@share) j.job_id
                                FROM [$(schema)].[jobs] AS j
                                    WITH (NOLOCK, FORCESEEK (jobs_waiting (queue_id, group_key, job_id)))
                                WHERE j.queue_id = @queue_id AND j.group_key = r.group_key AND j.state = 6
                                    AND ISNULL(j.held, 0) = 0 AND j.job_id >= r.from_id
-                               ORDER BY j.job_id) AS w)
-            FROM @ready AS r
+                               ORDER BY j.job_id) AS n) AS w
             WHERE r.from_id IS NOT NULL
-                -- If the first is locked or uncommitted, all others would be given back.
-                AND (SELECT TOP (1) j.job_id
-                     FROM [$(schema)].[jobs] AS j
-                         WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK (jobs_waiting (queue_id, group_key, job_id)))
-                     WHERE j.queue_id = @queue_id AND j.group_key = r.group_key AND j.state = 6
-                         AND ISNULL(j.held, 0) = 0 AND j.job_id >= r.from_id
-                     ORDER BY j.job_id)
-                  = (SELECT TOP (1) j.job_id
-                     FROM [$(schema)].[jobs] AS j
-                         WITH (NOLOCK, FORCESEEK (jobs_waiting (queue_id, group_key, job_id)))
-                     WHERE j.queue_id = @queue_id AND j.group_key = r.group_key AND j.state = 6
-                         AND ISNULL(j.held, 0) = 0 AND j.job_id >= r.from_id
-                     ORDER BY j.job_id)
+                AND w.first_id = (SELECT TOP (1) j.job_id
+                                  FROM [$(schema)].[jobs] AS j
+                                      WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK,
+                                            FORCESEEK (jobs_waiting (queue_id, group_key, job_id)))
+                                  WHERE j.queue_id = @queue_id AND j.group_key = r.group_key AND j.state = 6
+                                      AND ISNULL(j.held, 0) = 0 AND j.job_id >= r.from_id
+                                  ORDER BY j.job_id)
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
             UPDATE TOP (@room) j
             SET state = 2, in_turn = 1, fence = j.fence % 2147483647 + 1, attempt = j.attempt + 1,

@@ -20,8 +20,9 @@ SELECT s.name, s.cron, s.time_zone, s.make_up, s.jitter_ms, s.priority, s.max_at
        s.dedup_key, s.correlation_id, s.payload_utf16, s.payload, s.paused,
        CASE WHEN s.paused = 0 AND s.looked_at > DATEADD(MINUTE, 1, @now) AND s.next_at > @now THEN @now
            ELSE s.next_at END AS next_at, s.last_at, s.last_job_id,
-       CASE WHEN q.name = @dead_queue THEN 'dead' ELSE CASE j.state WHEN 0 THEN 'ready' WHEN 1 THEN 'scheduled' WHEN 2 THEN 'claimed' WHEN 3 THEN 'done' WHEN 4 THEN 'dead'
-           WHEN 5 THEN 'cancelled' WHEN 6 THEN 'waiting' END END AS last_job_state, q.name AS last_job_queue,
+       CASE WHEN q.name = @dead_queue THEN 'dead' WHEN j.state = 0 THEN 'ready' WHEN j.state = 1 THEN 'scheduled'
+           WHEN j.state = 2 THEN 'claimed' WHEN j.state = 3 THEN 'done' WHEN j.state = 4 THEN 'dead'
+           WHEN j.state = 5 THEN 'cancelled' WHEN j.state = 6 THEN 'waiting' END AS last_job_state, q.name AS last_job_queue,
        s.error, s.headers, s.group_key, s.needs, s.start_within_ms
 FROM [$(schema)].[schedules] AS s WITH (NOLOCK)
 LEFT LOOP JOIN [$(schema)].[jobs] AS j WITH (NOLOCK, FORCESEEK (jobs_pk (job_id))) ON j.job_id = s.last_job_id

@@ -24,9 +24,9 @@ const MOST_OVERHEAD_OF_10_MS_US: f64 = 12.0;
 const MOST_WAKE_UPS: f64 = 0.1;
 
 /// A worker wakes up this often even if few jobs end per call. It makes 20 finish calls a second, one per
-/// `finish_linger_ms`, each with up to four wake-ups: a timer, which tokio's wheel splits in two if it crosses a multiple of 64 ms, the
-/// answer with the columns of the table type, which the driver asks for, and the answer to the call. Ten claims have
-/// one each.
+/// `finish_linger_ms`, each with up to four wake-ups: a timer, which tokio's wheel splits in two if it crosses a multiple
+/// of 64 ms, the answer with the columns of the table type, which the driver asks for, and the answer to the call. Ten
+/// claims have one each.
 const WAKE_UPS_PER_SECOND: f64 = 90.0;
 
 pub async fn measure(report: &mut Report, sizes: &Sizes) {
