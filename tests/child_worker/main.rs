@@ -6,9 +6,10 @@
 //! line by one `write`, so that what stands there has happened, however the process ends. A payload begins with what
 //! the handler is to do: a number of microseconds to sleep, `abort`, which ends the process at once, `echo`, which
 //! gives the payload back as the output, `leave` with the number of bytes of its output, `fail` or `panic` with a
-//! number of attempts, which it does that often before it succeeds, or `dead`. A payload `row …`, or one that is a JSON
-//! object, is noted in a file of its own, LEDGER.rows, when it was handled. Its standard output says `ready` when it
-//! claims and, at its end, what it did; the end of its standard input asks it to stop.
+//! number of attempts, which it does that often before it succeeds, `stick`, which does not end on its first attempt, or
+//! `dead`. A payload `row …`, or one that is a JSON object, is noted in a file of its own, LEDGER.rows, when it was
+//! handled. Its standard output says `ready` when it claims and, at its end, what it did; the end of its standard input
+//! asks it to stop.
 
 use std::error::Error;
 use std::fs::{File, OpenOptions};
@@ -82,7 +83,10 @@ fn work(ledger: &Ledger, job: &Job) -> Result<Option<Output>, BoxError> {
             ledger.note("end", job)?;
             return Err(JobError::dead("as it was told").into());
         }
-        "0" => {}
+        "stick" if job.attempt() == 1 => loop {
+            std::thread::park();
+        },
+        "0" | "stick" => {}
         first if first == "row" || first.starts_with('{') => {
             std::thread::sleep(Duration::from_micros(200));
             (&ledger.rows).write_all(format!("{text}\n").as_bytes())?;

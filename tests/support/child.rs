@@ -184,11 +184,17 @@ impl Ledger {
         Ledger { path, counted: Mutex::new(Counted { file, lines: 0 }) }
     }
 
+    /// Whole lines only: the last one may be half written.
+    fn text(&self) -> String {
+        let mut text = std::fs::read_to_string(&self.path).expect("the ledger can be read");
+        text.truncate(text.rfind('\n').map_or(0, |end| end + 1));
+        text
+    }
+
     /// By job id.
     pub fn read(&self) -> HashMap<i64, Runs> {
-        let text = std::fs::read_to_string(&self.path).expect("the ledger can be read");
         let mut jobs: HashMap<i64, Runs> = HashMap::new();
-        for line in text.lines() {
+        for line in self.text().lines() {
             let words: Vec<&str> = line.splitn(5, ' ').collect();
             let [event, job_id, fence, attempt, worker] = words[..] else { panic!("not a line of a ledger: {line}") };
             if event == "killed" {
@@ -207,6 +213,11 @@ impl Ledger {
         jobs
     }
 
+    /// Whether a run of a job has started.
+    pub fn has_started(&self, job_id: i64) -> bool {
+        self.text().contains(&format!("start {job_id} "))
+    }
+
     /// Notes that a worker was killed.
     pub fn note_killed(&self, worker: &str) {
         let file = File::options().append(true).open(&self.path).expect("the ledger can be written");
@@ -215,7 +226,6 @@ impl Ledger {
 
     /// What happened, in this order.
     pub fn events(&self) -> Vec<Event> {
-        let text = std::fs::read_to_string(&self.path).expect("the ledger can be read");
         let event = |line: &str| {
             let words: Vec<&str> = line.splitn(5, ' ').collect();
             let (job_id, worker) = (words[1].parse().expect("a job's id"), words[4].to_string());
@@ -225,7 +235,7 @@ impl Ledger {
                 end => Event::End { job_id, failed: end == "failed" },
             }
         };
-        text.lines().map(event).collect()
+        self.text().lines().map(event).collect()
     }
 
     /// How often each row of an adopted table was handled.
