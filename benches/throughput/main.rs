@@ -73,7 +73,7 @@ const FULL: Sizes = Sizes {
     scale_jobs: 220_000,
     largest_backlog: 5_000_000,
     at_rest: Duration::from_secs(20),
-    wake_ups: 20,
+    wake_ups: 40,
     long_job: Duration::from_millis(400),
     long_jobs: 24,
     tiny_before_long: 20_000,
