@@ -61,20 +61,26 @@ async fn processes(report: &mut Report, sizes: &Sizes) {
 }
 
 async fn queues(report: &mut Report, sizes: &Sizes) {
-    for count in QUEUES {
-        let mut bench = Bench::start().await;
-        let mut queues = Vec::new();
-        for number in 0..count {
-            queues.push(bench.new_queue(&format!("queue-{number}")).await);
+    let mut bench = Bench::start().await;
+    let mut sets: [Vec<Queue>; 3] = Default::default();
+    for (count, queues) in QUEUES.iter().zip(&mut sets) {
+        for number in 1..=*count {
+            queues.push(bench.new_queue(&format!("{number} of {count}")).await);
         }
-        let mut runs = Vec::new();
-        for _ in 0..sizes.rounds {
-            runs.push(work_off_all(&mut bench, &queues, sizes.scale_jobs).await);
-        }
-        let name = if count == 1 { "1 queue".to_owned() } else { format!("{count} queues") };
-        report.add_bounded(&format!("no-op jobs, {name} in one process"), "jobs/s", rates(&runs), bound(&bench, &runs));
-        bench.uninstall().await;
     }
+    let mut runs = QUEUES.map(|_| Vec::new());
+    for _ in 0..sizes.rounds {
+        for (queues, runs) in sets.iter().zip(&mut runs) {
+            runs.push(work_off_all(&mut bench, queues, sizes.scale_jobs).await);
+        }
+    }
+    for (count, runs) in QUEUES.iter().zip(&runs) {
+        let name = if *count == 1 { "1 queue".to_owned() } else { format!("{count} queues") };
+        report.add_bounded(&format!("no-op jobs, {name} in one process"), "jobs/s", rates(runs), bound(&bench, runs));
+    }
+    let of_one = runs[2].iter().zip(&runs[0]).map(|(hundred, one)| hundred.rate() / one.rate()).collect();
+    report.add("no-op jobs, 100 queues / 1 queue", "times", Some(Target::AtLeast(0.6)), of_one);
+    bench.uninstall().await;
 }
 
 /// A worker for each queue, over as many threads as there are cores; so many jobs in all.
