@@ -40,7 +40,7 @@ async fn the_json_of_each_command_has_the_documented_fields() {
         writeln!(table, "| `{command}` | {} |", fields.join(", ")).unwrap();
     };
     for (command, arguments) in [
-        ("enqueue QUEUE PAYLOAD", &["enqueue", "work", "x"][..]),
+        ("enqueue QUEUE PAYLOAD; enqueue QUEUE --ids", &["enqueue", "work", "x"][..]),
         ("enqueue QUEUE", &["enqueue", "work"]),
         ("jobs", &["jobs", "work", "--limit", "1"]),
         ("job", &["job", &dead]),
