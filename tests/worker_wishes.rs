@@ -17,7 +17,7 @@ fn named(name: &str, threads: usize) -> WorkerConfig {
         worker.name = name.to_owned();
         worker.threads = threads;
         worker.heartbeat_interval = Duration::from_millis(100);
-        worker.poll_max = Duration::from_millis(10);
+        worker.poll_max = Duration::from_millis(20);
     })
 }
 
