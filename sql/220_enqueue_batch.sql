@@ -38,7 +38,7 @@ DECLARE @now datetime2(3) = SYSUTCDATETIME(), @queue_id int, @delivery varchar(1
     @texts nvarchar(max), @late bit = 0, @expired int,
     @looked int,  -- the last key whose job was found expired
     @max_depth int, @asked int, @room int, @full nvarchar(2048),
-    @number int,
+    @number int, @broken int,
     @refused_from int;  -- the first ordinal that is refused; NULL: none
 DECLARE @numbered TABLE
 (
@@ -76,18 +76,26 @@ IF @on_bad = 'status'
 BEGIN TRY
     IF @queue_id IS NULL
         EXEC [$(schema)].[unknown_queue] @queue;
-    IF EXISTS (SELECT 1 FROM @jobs WHERE (payload IS NULL AND text IS NULL) OR (payload IS NOT NULL AND text IS NOT NULL))
+    -- One scan for all rules: 4 is the first one. An aggregate of an empty list is NULL.
+    SELECT @broken = MAX(CASE
+            WHEN (payload IS NULL AND text IS NULL) OR (payload IS NOT NULL AND text IS NOT NULL) THEN 4
+            WHEN delay_ms < 0 OR delay_ms > 315360000000 OR (delay_ms IS NOT NULL AND due_at IS NOT NULL) THEN 3
+            WHEN max_attempts < 1 THEN 2
+            WHEN kind = '' OR kind LIKE '%[^!-~]%' THEN 1
+            ELSE 0 END),
+        @has_keys = ISNULL(MAX(CASE WHEN dedup_key IS NULL THEN 0 ELSE 1 END), 0)
+    FROM @jobs;
+    IF @broken = 4
         THROW 58003, N'a job needs either a payload or a text', 1;
-    IF EXISTS (SELECT 1 FROM @jobs
-        WHERE delay_ms < 0 OR delay_ms > 315360000000 OR (delay_ms IS NOT NULL AND due_at IS NOT NULL))
+    IF @broken = 3
         THROW 58003, N'delay_ms must be 0 to 315360000000 (ten years), and cannot be combined with due_at', 1;
-    SELECT TOP (1) @wrong = max_attempts FROM @jobs WHERE max_attempts < 1;
-    IF @wrong IS NOT NULL
+    IF @broken = 2
+    BEGIN
+        SELECT TOP (1) @wrong = max_attempts FROM @jobs WHERE max_attempts < 1;
         EXEC [$(schema)].[refuse] N'max_attempts', @wrong, N'1 or more';
-    IF EXISTS (SELECT 1 FROM @jobs WHERE kind = '' OR kind LIKE '%[^!-~]%')
+    END;
+    IF @broken = 1
         THROW 58003, N'kind must have 1 to 64 printable ASCII characters, no spaces', 1;
-    IF EXISTS (SELECT 1 FROM @jobs WHERE dedup_key IS NOT NULL)
-        SET @has_keys = 1;
     IF @has_keys = 1 AND EXISTS (SELECT 1 FROM @jobs
         WHERE dedup_key = N'' OR DATALENGTH(dedup_key) <> DATALENGTH(LTRIM(RTRIM(dedup_key))))
         THROW 58003, N'dedup_key must have 1 to 256 characters, with no leading or trailing spaces', 1;
@@ -215,7 +223,7 @@ INSERT @numbered (ordinal, own_id)
 SELECT n.ordinal, NEXT VALUE FOR [$(schema)].[job_ids] OVER (ORDER BY n.ordinal)
 FROM @jobs AS n
 WHERE @refused_from IS NULL OR n.ordinal < @refused_from;
-SET @first_id = (SELECT MIN(own_id) FROM @numbered);
+SELECT TOP (1) @first_id = own_id FROM @numbered ORDER BY ordinal;
 IF @has_details = 1
     UPDATE i
     SET time_limit_ms = d.time_limit_ms, headers = d.headers, batch_id = d.batch_id, group_key = d.group_key,

@@ -8,7 +8,7 @@
 //! A caller sends its own job after all if no call has taken it within [`LONGEST_WAIT`], or if the call that took it
 //! certainly added no job. So a job that SQL Server rejects fails alone, and each caller makes its own further tries.
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use std::io;
 use std::slice;
 use std::sync::Arc;
@@ -46,12 +46,14 @@ pub(super) struct SharedCalls {
 #[derive(Default)]
 struct State {
     under_way: usize,
-    /// By the order of their arrival.
-    waiting: BTreeMap<u64, Waiting>,
+    /// In the order of their arrival.
+    waiting: VecDeque<Waiting>,
     arrivals: u64,
 }
 
 struct Waiting {
+    /// Higher than that of all earlier arrivals.
+    number: u64,
     job: NewJob,
     deadline: Instant,
     caller: oneshot::Sender<Answer>,
@@ -70,12 +72,26 @@ impl State {
     /// Takes the jobs of the next call: those that fit one chunk. If one job of a call has details, claims read details
     /// for all of them. So jobs with and without details are sent apart.
     fn take(&mut self) -> Vec<Waiting> {
-        let Some((_, first)) = self.waiting.first_key_value() else { return Vec::new() };
+        let Some(first) = self.waiting.front() else { return Vec::new() };
         let detailed = has_details(&first.job);
-        let alike = || self.waiting.iter().filter(|(_, waiting)| detailed == has_details(&waiting.job));
-        let length = chunk_length(alike().map(|(_, waiting)| &waiting.job));
-        let places: Vec<u64> = alike().take(length).map(|(&place, _)| place).collect();
-        places.into_iter().filter_map(|place| self.waiting.remove(&place)).collect()
+        let is_alike = |waiting: &Waiting| detailed == has_details(&waiting.job);
+        let alike = self.waiting.iter().filter(|waiting| is_alike(waiting)).map(|waiting| &waiting.job);
+        let length = chunk_length(alike);
+        let mut taken = Vec::with_capacity(length);
+        let mut left = VecDeque::new();
+        while taken.len() < length
+            && let Some(waiting) = self.waiting.pop_front()
+        {
+            if is_alike(&waiting) { taken.push(waiting) } else { left.push_back(waiting) }
+        }
+        left.append(&mut self.waiting);
+        self.waiting = left;
+        taken
+    }
+
+    /// The position of a waiting job, or the one where it belongs.
+    fn position(&self, number: u64) -> Result<usize, usize> {
+        self.waiting.binary_search_by_key(&number, |waiting| waiting.number)
     }
 }
 
@@ -117,7 +133,9 @@ struct Place<'a> {
 impl Place<'_> {
     /// Returns false if a call has taken the job.
     fn withdraw(&self) -> bool {
-        let withdrawn = self.queue.shared_calls.state.lock().waiting.remove(&self.number);
+        let mut state = self.queue.shared_calls.state.lock();
+        let withdrawn = state.position(self.number).ok().and_then(|position| state.waiting.remove(position));
+        drop(state);
         withdrawn.is_some()
     }
 }
@@ -171,7 +189,7 @@ impl Queue {
             let (caller, answer) = oneshot::channel();
             let number = state.arrivals;
             state.arrivals += 1;
-            state.waiting.insert(number, Waiting { job, deadline, caller, runtime: Handle::current() });
+            state.waiting.push_back(Waiting { number, job, deadline, caller, runtime: Handle::current() });
             return Begun::Waiting(Place { queue: self, number }, answer);
         }
     }
@@ -187,26 +205,25 @@ fn begin_shared_call(queue: &Queue, mut state: MutexGuard<'_, State>) {
     if state.under_way >= MOST_AT_ONCE {
         return;
     }
-    let Some((place, first)) = state.waiting.pop_first() else { return };
+    let Some(first) = state.waiting.pop_front() else { return };
     let runtime = first.runtime.clone();
     let under_way = UnderWay::new(queue, &mut state);
     // A runtime that is shutting down drops the task at once, which ends the call.
     drop(state);
-    runtime.spawn(enqueue_together(Leader { place, waiting: Some(first) }, under_way));
+    // Boxed: tokio would move the call's large future several times.
+    runtime.spawn(Box::pin(enqueue_together(Leader(Some(first)), under_way)));
 }
 
 /// The job whose caller's runtime runs the call.
-struct Leader {
-    place: u64,
-    waiting: Option<Waiting>,
-}
+struct Leader(Option<Waiting>);
 
 impl Leader {
     /// Takes the jobs of the call, which are this one and those that wait.
     fn take_jobs(mut self, state: &mut State) -> Vec<Waiting> {
         // Its caller may have been dropped meanwhile.
-        if let Some(waiting) = self.waiting.take().filter(|waiting| !waiting.caller.is_closed()) {
-            state.waiting.insert(self.place, waiting);
+        if let Some(waiting) = self.0.take().filter(|waiting| !waiting.caller.is_closed()) {
+            let (Ok(position) | Err(position)) = state.position(waiting.number);
+            state.waiting.insert(position, waiting);
         }
         state.take()
     }
@@ -214,7 +231,7 @@ impl Leader {
 
 impl Drop for Leader {
     fn drop(&mut self) {
-        if let Some(waiting) = self.waiting.take() {
+        if let Some(waiting) = self.0.take() {
             // A caller that was dropped no longer listens.
             let _ = waiting.caller.send(Answer::NothingAdded);
         }
@@ -301,6 +318,28 @@ mod tests {
         assert_eq!(under_way_and_waiting(&queue), (MOST_AT_ONCE - 1, 0), "a stopped runtime sends nothing");
         drop(begun);
         assert_eq!(under_way_and_waiting(&queue), (0, 0));
+    }
+
+    #[test]
+    fn jobs_are_taken_in_the_order_of_their_arrival_except_withdrawn_ones() {
+        let queue = queue();
+        let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+        let _entered = runtime.enter();
+        let jobs = ["a", "b", "c", "d"].map(NewJob::text);
+        let _under_way: Vec<Begun<'_>> =
+            (0..MOST_AT_ONCE).map(|_| queue.begin_call(&jobs[0], Instant::now())).collect();
+        let mut waiting: Vec<Begun<'_>> = jobs.iter().map(|job| queue.begin_call(job, Instant::now())).collect();
+        let mut state = queue.shared_calls.state.lock();
+        // As when one call begins just after another: the leader of the second one may come back first.
+        let [first, second] = [(); 2].map(|()| Leader(state.waiting.pop_front()));
+        drop(state);
+        drop(waiting.remove(2));
+        let mut state = queue.shared_calls.state.lock();
+        let mut taken: Vec<NewJob> = second.take_jobs(&mut state).into_iter().map(|waiting| waiting.job).collect();
+        assert_eq!(taken, [jobs[1].clone(), jobs[3].clone()]);
+        taken = first.take_jobs(&mut state).into_iter().map(|waiting| waiting.job).collect();
+        assert_eq!(taken, [jobs[0].clone()]);
+        drop(state);
     }
 
     #[test]
