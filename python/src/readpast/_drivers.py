@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import re
-import ssl
 import sys
 from collections.abc import Sequence
 from typing import Any, Callable, NamedTuple
@@ -195,6 +194,8 @@ def _by_pytds(module: Any, settings: Settings) -> Connection:
         except Exception as error:
             # Not only ImportError: its version may not suit that of cryptography.
             raise Unsuitable("it needs pyOpenSSL to encrypt") from error
+        import ssl  # not above: it would take a good part of the time in which a worker's program starts
+
         authority = settings.get("trustservercertificateca") or ssl.get_default_verify_paths().cafile
         if authority is None:
             raise Unsuitable("it needs TrustServerCertificateCA")

@@ -19,8 +19,10 @@ use super::runner::ended_early;
 /// A job is sent ahead if those before it are expected to take less than this.
 const AHEAD: Duration = Duration::from_millis(10);
 
-/// For how long further jobs are taken. Then the thread returns, so that other jobs and workers get it.
-const TAKES_FOR: Duration = Duration::from_millis(10);
+/// For how long further jobs are taken. Then the thread returns, so that other workers get it, and a program that is too
+/// old or too large is replaced. Until the last replies have come, the program has ever less to do: that is one pause in
+/// a hundred.
+const TAKES_FOR: Duration = Duration::from_millis(100);
 
 /// The most bytes of jobs without a reply, unless one job alone is larger.
 const MOST_BYTES: usize = 256 << 10;
@@ -128,9 +130,9 @@ impl<T: Task> Pipeline<T> {
     }
 
     /// How long to wait until about half of the jobs have their replies; `None`: it is not worth it.
-    pub fn moment(&self) -> Option<Duration> {
+    pub fn moment(&self, pace: &Pace) -> Option<Duration> {
         let half: Duration = self.sent.iter().take(self.sent.len() / 2).map(|sent| sent.expected).sum();
-        (half >= SHORTEST_MOMENT).then_some(half.min(MOMENT))
+        (half >= SHORTEST_MOMENT).then_some(half.min(pace.longest_moment))
     }
 
     /// The place of a job that the program has.
@@ -185,8 +187,12 @@ impl<T: Task> Pipeline<T> {
 }
 
 /// How long a program takes for the jobs of each kind.
-#[derive(Default)]
-pub struct Pace(Vec<KindPace>);
+pub struct Pace {
+    kinds: Vec<KindPace>,
+    /// The longest wait for more replies. The times of the kinds include those in which the program had no job, so they
+    /// do not show that a wait was too long.
+    longest_moment: Duration,
+}
 
 struct KindPace {
     kind: Option<String>,
@@ -196,38 +202,54 @@ struct KindPace {
     replies: u32,
 }
 
+impl Default for Pace {
+    fn default() -> Pace {
+        Pace { kinds: Vec::new(), longest_moment: MOMENT }
+    }
+}
+
 impl Pace {
     /// The pace of a program whose jobs of this kind are as short as can be.
     pub fn fastest(kind: Option<&str>) -> Pace {
-        Pace(vec![KindPace { kind: kind.map(str::to_owned), mean: Some(Duration::ZERO), replies: 0 }])
+        let kinds = vec![KindPace { kind: kind.map(str::to_owned), mean: Some(Duration::ZERO), replies: 0 }];
+        Pace { kinds, ..Pace::default() }
+    }
+
+    /// Learns from a wait for more replies. `is_idle`: then the program had none of its jobs left.
+    pub fn waited(&mut self, is_idle: bool) {
+        self.longest_moment = if is_idle {
+            (self.longest_moment / 2).max(SHORTEST_MOMENT)
+        } else {
+            (self.longest_moment * 5 / 4).min(MOMENT)
+        };
     }
 
     /// How long a job is expected to take. Nothing is sent behind a job of which that is not known, or whose time limit
     /// would include the wait.
     fn expected(&self, job: &Job) -> Duration {
-        let of_kind = self.0.iter().find(|pace| pace.kind.as_deref() == job.kind()).and_then(|pace| pace.mean);
+        let of_kind = self.kinds.iter().find(|pace| pace.kind.as_deref() == job.kind()).and_then(|pace| pace.mean);
         of_kind.filter(|_| job.time_limit().is_none()).unwrap_or(AHEAD)
     }
 
     /// Counts a reply to a job of this kind.
     pub fn replied(&mut self, kind: Option<&str>) {
-        if let Some(pace) = self.0.iter_mut().find(|pace| pace.kind.as_deref() == kind) {
+        if let Some(pace) = self.kinds.iter_mut().find(|pace| pace.kind.as_deref() == kind) {
             pace.replies += 1;
         } else {
-            if self.0.len() == MOST_KINDS {
-                self.0.remove(0);
+            if self.kinds.len() == MOST_KINDS {
+                self.kinds.remove(0);
             }
-            self.0.push(KindPace { kind: kind.map(str::to_owned), mean: None, replies: 1 });
+            self.kinds.push(KindPace { kind: kind.map(str::to_owned), mean: None, replies: 1 });
         }
     }
 
     /// Divides the time that the counted replies took in total among their kinds, by what they took before.
     pub fn took(&mut self, total: Duration) {
-        let replies: u32 = self.0.iter().map(|pace| pace.replies).sum();
+        let replies: u32 = self.kinds.iter().map(|pace| pace.replies).sum();
         let each = total / replies.max(1);
         let before = |pace: &KindPace| pace.mean.unwrap_or(each).max(Duration::from_nanos(1)).as_secs_f64();
-        let expected: f64 = self.0.iter().map(|pace| f64::from(pace.replies) * before(pace)).sum();
-        for pace in self.0.iter_mut().filter(|pace| pace.replies > 0) {
+        let expected: f64 = self.kinds.iter().map(|pace| f64::from(pace.replies) * before(pace)).sum();
+        for pace in self.kinds.iter_mut().filter(|pace| pace.replies > 0) {
             let each = total.mul_f64(before(pace) / expected);
             pace.replies = 0;
             pace.mean = Some(match pace.mean {
@@ -429,7 +451,7 @@ mod tests {
             pace.replied(Some(&kind.to_string()));
             pace.took(Duration::ZERO);
         }
-        assert_eq!(pace.0.len(), MOST_KINDS);
+        assert_eq!(pace.kinds.len(), MOST_KINDS);
         let [oldest, next] = [MOST_KINDS - 1, MOST_KINDS].map(|kind| pace.expected(&of_kind(&kind.to_string())));
         assert_eq!((oldest, next), (AHEAD, Duration::ZERO), "the oldest ones are forgotten");
     }
@@ -466,10 +488,30 @@ mod tests {
         let mut pace = Pace::default();
         (0..10).for_each(|_| pace.replied(None));
         pace.took(10 * SHORTEST_MOMENT);
-        assert_eq!(jobs.moment(), None);
+        assert_eq!(jobs.moment(&pace), None);
         jobs.fill(&mut Outgoing::default(), Asked::default(), 10, &pace);
-        assert_eq!((jobs.sent(), jobs.moment()), (10, Some(5 * SHORTEST_MOMENT)));
+        assert_eq!((jobs.sent(), jobs.moment(&pace)), (10, Some(5 * SHORTEST_MOMENT)));
         jobs.sent.truncate(1);
-        assert_eq!(jobs.moment(), None, "one job's reply is awaited as it comes");
+        assert_eq!(jobs.moment(&pace), None, "one job's reply is awaited as it comes");
+    }
+
+    #[test]
+    fn a_wait_in_which_the_program_became_idle_is_shorter_next_time() {
+        let ends = Ends::default();
+        let mut jobs = Pipeline::new(Numbered::new(10, 1, &ends));
+        jobs.waiting.extend((11..20).map(|id| Numbered::new(id, 1, &ends)));
+        let mut pace = Pace::default();
+        pace.replied(None);
+        pace.took(MOMENT / 2);
+        jobs.fill(&mut Outgoing::default(), Asked::default(), 10, &pace);
+        assert_eq!(jobs.moment(&pace), Some(MOMENT));
+        pace.waited(true);
+        assert_eq!(jobs.moment(&pace), Some(MOMENT / 2));
+        pace.waited(false);
+        assert_eq!(jobs.moment(&pace), Some(MOMENT / 8 * 5));
+        (0..10).for_each(|_| pace.waited(false));
+        assert_eq!(jobs.moment(&pace), Some(MOMENT));
+        (0..10).for_each(|_| pace.waited(true));
+        assert_eq!(jobs.moment(&pace), Some(SHORTEST_MOMENT));
     }
 }

@@ -146,7 +146,8 @@ impl Talk {
             let at_most = meter.until_look(ending.look(&mut self.process, context));
             // Not if a reply is read in part: its rest may be long.
             let waits = input.is_written() && ending.why().is_none() && self.output.is_empty();
-            if let Some(moment) = jobs.moment().filter(|_| waits) {
+            let moment = jobs.moment(&self.pace).filter(|_| waits);
+            if let Some(moment) = moment {
                 std::thread::sleep(moment);
             }
             let of_earlier_jobs = self.errors.pushed();
@@ -211,6 +212,9 @@ impl Talk {
             if has_replied {
                 closed_at = None;
                 self.pace.took(now - read_at);
+                if moment.is_some() {
+                    self.pace.waited(jobs.sent() == 0);
+                }
                 read_at = now;
                 if is_next {
                     self.errors.drop_until(of_earlier_jobs);
