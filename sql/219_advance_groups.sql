@@ -22,8 +22,8 @@ SET XACT_ABORT ON;  -- a client that abandons the call must not leave the lock b
 SET LOCK_TIMEOUT 1000;
 IF @@TRANCOUNT > 0
     RETURN;
-DECLARE @limit int, @locked int, @most int, @granted bit, @is_full bit = 1, @first_ready bigint, @events_from bigint,
-    @last_event bigint, @next_event bigint;
+DECLARE @limit int, @locked int, @most int, @read int, @new int, @found int, @granted bit, @is_full bit = 1,
+    @first_ready bigint, @events_from bigint, @last_event bigint, @next_event bigint;
 DECLARE @events TABLE (event_id bigint NOT NULL, group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL,
     ended int NOT NULL, job_id bigint NULL);
 -- in_turn: how many jobs have a turn, without turns that were passed on. from_id: no job below this id waits (NULL:
@@ -37,10 +37,8 @@ DECLARE @groups TABLE
 );
 DECLARE @next TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED,
     group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL);
-DECLARE @started TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED,
-    group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL);
-DECLARE @counts TABLE (group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL PRIMARY KEY CLUSTERED,
-    started int NOT NULL);
+DECLARE @started TABLE (group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL, job_id bigint NOT NULL,
+    PRIMARY KEY CLUSTERED (group_key, job_id));
 
 BEGIN TRY
     WHILE @is_full = 1
@@ -57,8 +55,8 @@ BEGIN TRY
         BEGIN TRANSACTION;
         EXEC [$(schema)].[lock_groups] @queue_id, @wait_ms, @granted OUTPUT;
         -- No turns in a fair queue: the rows of groups tell claim_fair which groups have waiting jobs.
-        SET @limit = (SELECT CASE fair WHEN 1 THEN 0 ELSE group_limit END FROM [$(schema)].[queues]
-            WHERE queue_id = @queue_id);
+        SET @limit = ISNULL((SELECT CASE fair WHEN 1 THEN 0 ELSE group_limit END FROM [$(schema)].[queues]
+            WHERE queue_id = @queue_id), 0);
         SET @most = CASE WHEN @limit > 0 THEN 1000 / @limit ELSE 1000 END;
         -- Reads @events_from again, because promote may have lowered it during the wait.
         SET @events_from = ISNULL((SELECT events_from FROM [$(schema)].[duties] WITH (NOLOCK)
@@ -69,14 +67,16 @@ BEGIN TRY
             INTO @events (event_id, group_key, ended, job_id)
             WHERE queue_id = @queue_id AND event_id >= @events_from
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
-        SET @is_full = CASE WHEN @granted = 1 AND @@ROWCOUNT = @most AND @once = 0 THEN 1 ELSE 0 END;
+        SET @read = CASE WHEN @granted = 1 THEN @@ROWCOUNT ELSE 0 END;
+        SET @is_full = CASE WHEN @read = @most AND @once = 0 THEN 1 ELSE 0 END;
 
-        IF EXISTS (SELECT 1 FROM @events)
+        IF @read > 0
         BEGIN
             INSERT @groups (group_key, is_new, in_turn, from_id)
             SELECT e.group_key, 1, -SUM(e.ended),
                 NULLIF(MIN(ISNULL(e.job_id, 9223372036854775807)), 9223372036854775807)
             FROM @events AS e GROUP BY e.group_key;
+            SET @new = @@ROWCOUNT;
             -- Locks the groups, in order, so that no claim adds turns (claim_runs) until they are written below.
             SELECT @locked = g.in_turn
             FROM @groups AS k
@@ -95,6 +95,7 @@ BEGIN TRY
                 ON g.group_key = k.group_key
             WHERE g.queue_id = @queue_id
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
+            SET @new = @new - @@ROWCOUNT;
 
             INSERT @next (job_id, group_key)
             SELECT w.job_id, k.group_key
@@ -106,31 +107,36 @@ BEGIN TRY
                              AND j.job_id >= ISNULL(k.from_id, 0)
                          ORDER BY j.job_id) AS w
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
+            SET @found = @@ROWCOUNT;
 
             UPDATE j
             SET state = 0, in_turn = 1, due_at = SYSUTCDATETIME()
-            OUTPUT inserted.job_id, inserted.group_key INTO @started (job_id, group_key)
+            OUTPUT inserted.group_key, inserted.job_id INTO @started (group_key, job_id)
             FROM @next AS n
             INNER LOOP JOIN [$(schema)].[jobs] AS j
                 WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
                 ON j.job_id = n.job_id
             WHERE j.state = 6 AND ISNULL(j.held, 0) = 0
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
-
-            -- Locked jobs are left to the next call.
-            INSERT [$(schema)].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended, job_id)
-            SELECT @queue_id, n.group_key, 0, MIN(ISNULL(k.from_id, 0))
-            FROM @next AS n
-            INNER JOIN @groups AS k ON k.group_key = n.group_key
-            WHERE NOT EXISTS (SELECT 1 FROM @started AS s WHERE s.job_id = n.job_id)
-            GROUP BY n.group_key;
-            IF @@ROWCOUNT > 0
+            IF @@ROWCOUNT < @found
+            BEGIN
+                -- Locked jobs are left to the next call.
+                INSERT [$(schema)].[group_events] WITH (ROWLOCK) (queue_id, group_key, ended, job_id)
+                SELECT @queue_id, n.group_key, 0, MIN(ISNULL(k.from_id, 0))
+                FROM @next AS n
+                INNER JOIN @groups AS k ON k.group_key = n.group_key
+                WHERE NOT EXISTS (SELECT 1 FROM @started AS s WHERE s.group_key = n.group_key AND s.job_id = n.job_id)
+                GROUP BY n.group_key;
                 SET @is_full = 0;  -- otherwise the loop would run until they are unlocked
+            END;
 
-            -- Where the next search starts. NOLOCK, so that it does not start beyond a locked or uncommitted job.
+            -- Where the next search starts. NOLOCK, so that it does not start beyond a locked or uncommitted job. A
+            -- group that had no free turn was not searched, and keeps its start.
             UPDATE k
-            SET from_id = CASE WHEN w.job_id <= n.job_id OR n.job_id IS NULL THEN w.job_id ELSE n.job_id END
+            SET in_turn = k.in_turn + s.jobs,
+                from_id = CASE WHEN w.job_id <= n.job_id OR n.job_id IS NULL THEN w.job_id ELSE n.job_id END
             FROM @groups AS k
+            CROSS APPLY (SELECT COUNT(*) AS jobs FROM @started AS t WHERE t.group_key = k.group_key) AS s
             OUTER APPLY (SELECT TOP (1) j.job_id
                          FROM [$(schema)].[jobs] AS j WITH (ROWLOCK, READPAST, READCOMMITTEDLOCK, INDEX (jobs_waiting))
                          WHERE j.queue_id = @queue_id AND j.group_key = k.group_key AND j.state = 6
@@ -143,14 +149,9 @@ BEGIN TRY
                              AND ISNULL(j.held, 0) = 0
                              AND j.job_id >= ISNULL(k.from_id, 0)
                          ORDER BY j.job_id) AS n
+            WHERE @limit = 0 OR k.in_turn < @limit
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
 
-            INSERT @counts (group_key, started)
-            SELECT s.group_key, COUNT(*) FROM @started AS s GROUP BY s.group_key;
-            UPDATE k
-            SET in_turn = k.in_turn + c.started
-            FROM @counts AS c
-            INNER JOIN @groups AS k ON k.group_key = c.group_key;
             DELETE g
             FROM @groups AS k
             INNER LOOP JOIN [$(schema)].[groups] AS g WITH (ROWLOCK, FORCESEEK, INDEX (groups_pk))
@@ -168,11 +169,12 @@ BEGIN TRY
                 ON g.group_key = k.group_key
             WHERE (k.in_turn > 0 OR k.from_id IS NOT NULL) AND k.is_new = 0 AND g.queue_id = @queue_id
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
-            INSERT [$(schema)].[groups] (queue_id, group_key, in_turn, from_id)
-            SELECT @queue_id, k.group_key, CASE WHEN k.in_turn > 0 THEN k.in_turn ELSE 0 END,
-                ISNULL(k.from_id, 9223372036854775807)
-            FROM @groups AS k
-            WHERE (k.in_turn > 0 OR k.from_id IS NOT NULL) AND k.is_new = 1;
+            IF @new > 0
+                INSERT [$(schema)].[groups] (queue_id, group_key, in_turn, from_id)
+                SELECT @queue_id, k.group_key, CASE WHEN k.in_turn > 0 THEN k.in_turn ELSE 0 END,
+                    ISNULL(k.from_id, 9223372036854775807)
+                FROM @groups AS k
+                WHERE (k.in_turn > 0 OR k.from_id IS NOT NULL) AND k.is_new = 1;
         END;
         COMMIT TRANSACTION;
 
@@ -197,11 +199,12 @@ BEGIN TRY
             WHERE queue_id = @queue_id AND events_from < @next_event
                 AND events_from >= @events_from;  -- promote may have lowered it meanwhile
         END;
+        IF @is_full = 0
+            BREAK;
         DELETE @events;
         DELETE @groups;
         DELETE @next;
         DELETE @started;
-        DELETE @counts;
     END;
 END TRY
 BEGIN CATCH

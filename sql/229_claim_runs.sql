@@ -151,17 +151,17 @@ BEGIN
         END;
         IF @behind > 0
         BEGIN
-            INSERT @counts (head_id, jobs, last_id)
-            SELECT c.head_id, COUNT(*), MAX(c.job_id) FROM @jobs AS c WHERE c.step = @steps GROUP BY c.head_id;
-            UPDATE c
-            SET gap_id = (SELECT TOP (1) j.job_id
-                          FROM [$(schema)].[jobs] AS j
-                              WITH (NOLOCK, FORCESEEK (jobs_waiting (queue_id, group_key, job_id)))
-                          WHERE j.queue_id = @queue_id AND j.group_key = r.group_key AND j.state = 6
-                              AND ISNULL(j.held, 0) = 0 AND j.job_id >= r.from_id AND j.job_id < c.last_id
-                          ORDER BY j.job_id)
-            FROM @counts AS c
+            INSERT @counts (head_id, jobs, last_id, gap_id)
+            SELECT c.head_id, c.jobs, c.last_id, w.job_id
+            FROM (SELECT n.head_id, COUNT(*) AS jobs, MAX(n.job_id) AS last_id
+                  FROM @jobs AS n WHERE n.step = @steps GROUP BY n.head_id) AS c
             INNER LOOP JOIN @ready AS r ON r.job_id = c.head_id
+            OUTER APPLY (SELECT TOP (1) j.job_id
+                         FROM [$(schema)].[jobs] AS j
+                             WITH (NOLOCK, FORCESEEK (jobs_waiting (queue_id, group_key, job_id)))
+                         WHERE j.queue_id = @queue_id AND j.group_key = r.group_key AND j.state = 6
+                             AND ISNULL(j.held, 0) = 0 AND j.job_id >= r.from_id AND j.job_id < c.last_id
+                         ORDER BY j.job_id) AS w
             OPTION (MAXDOP 1, KEEPFIXED PLAN);
             IF EXISTS (SELECT 1 FROM @counts WHERE gap_id IS NOT NULL)
             BEGIN

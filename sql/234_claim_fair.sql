@@ -1,6 +1,7 @@
 -- For claims of a fair queue: claims up to @max jobs that wait in groups, so that each group with waiting jobs gets as
--- many as any other, or in proportion to its weight (group_weights). Result: as claim with runs (head_id is NULL), with
--- the rows in order.
+-- many as any other, or in proportion to its weight (group_weights). Result: as claim with runs (head_id is NULL). The
+-- worker starts one job of each group after the other, each group's in the order of job_id. (It sorts them itself: here,
+-- each job would be written once more.)
 --
 -- Groups with waiting jobs take part in rounds, in the order of their keys. In a round, a group gets as many jobs as its
 -- weight says, in the order of their ids, and nothing if it has none: the others then come round sooner. group_rounds
@@ -33,11 +34,9 @@ DECLARE @now datetime2(3), @room int = @max, @width int, @granted bit = 0, @any 
 -- Groups in the order of the round. quota: how many jobs the group may still get. before: how many those before it may.
 DECLARE @keys TABLE (group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL PRIMARY KEY CLUSTERED,
     quota int NOT NULL, before int NOT NULL, from_id bigint NULL);
-DECLARE @next TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED,
-    group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL);
-DECLARE @jobs TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED,
-    group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL);
-DECLARE @places TABLE (place int NOT NULL IDENTITY (1, 1) PRIMARY KEY CLUSTERED, job_id bigint NOT NULL);
+DECLARE @next TABLE (group_key nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL, job_id bigint NOT NULL,
+    PRIMARY KEY CLUSTERED (group_key, job_id));
+DECLARE @jobs TABLE (job_id bigint NOT NULL PRIMARY KEY CLUSTERED);
 
 -- Claims would otherwise keep advance_groups waiting, and never see a new group.
 EXEC [$(schema)].[advance_groups] @queue_id, 500, @once = 1;
@@ -102,8 +101,8 @@ BEGIN
     IF @@ROWCOUNT > 0
         SET @read = @width;
 
-    INSERT @next (job_id, group_key)
-    SELECT TOP (@room) w.job_id, k.group_key
+    INSERT @next (group_key, job_id)
+    SELECT TOP (@room) k.group_key, w.job_id
     FROM @keys AS k
     CROSS APPLY (SELECT TOP (k.quota) j.job_id
                  FROM [$(schema)].[jobs] AS j
@@ -122,7 +121,7 @@ BEGIN
         attempt = CASE j.alone WHEN 1 THEN j.attempt ELSE j.attempt + 1 END,
         worker_id = CASE j.alone WHEN 1 THEN j.worker_id ELSE @worker_id END,
         claimed_at = CASE j.alone WHEN 1 THEN j.claimed_at ELSE @now END
-    OUTPUT inserted.job_id, inserted.group_key INTO @jobs (job_id, group_key)
+    OUTPUT inserted.job_id INTO @jobs (job_id)
     FROM @next AS n
     INNER LOOP JOIN [$(schema)].[jobs] AS j
         WITH (ROWLOCK, UPDLOCK, READPAST, READCOMMITTEDLOCK, FORCESEEK, INDEX (jobs_pk))
@@ -137,7 +136,7 @@ BEGIN
     -- over when a whole round has brought nothing.
     IF @found = @room
     BEGIN
-        SET @last_key = (SELECT MAX(n.group_key) FROM @next AS n);
+        SELECT TOP (1) @last_key = n.group_key FROM @next AS n ORDER BY n.group_key DESC, n.job_id DESC;
         SET @taken = (SELECT COUNT(*) FROM @next AS n WHERE n.group_key = @last_key)
             -- BIN2, because two variables would be compared in the database's collation.
             + CASE WHEN @last_key COLLATE Latin1_General_100_BIN2 = @from_key COLLATE Latin1_General_100_BIN2 THEN @taken
@@ -190,6 +189,8 @@ BEGIN
     INNER LOOP JOIN [$(schema)].[groups] AS g WITH (ROWLOCK, FORCESEEK, INDEX (groups_pk)) ON g.group_key = k.group_key
     WHERE g.queue_id = @queue_id AND g.from_id <> ISNULL(k.from_id, 9223372036854775807)
     OPTION (MAXDOP 1, KEEPFIXED PLAN);
+    IF @room = 0 OR @is_over = 1
+        BREAK;
     DELETE @keys;
     DELETE @next;
     SET @steps = @steps + 1;
@@ -206,12 +207,6 @@ BEGIN
 END;
 COMMIT TRANSACTION;
 
--- One job of each group after the other.
-INSERT @places (job_id)
-SELECT n.job_id
-FROM (SELECT c.job_id, c.group_key, ROW_NUMBER() OVER (PARTITION BY c.group_key ORDER BY c.job_id) AS place
-      FROM @jobs AS c) AS n
-ORDER BY n.place, n.group_key;
 SELECT j.job_id, j.fence, j.attempt, COALESCE(j.max_attempts, @max_attempts) AS max_attempts, j.priority,
        DATEDIFF_BIG(MILLISECOND, j.due_at, @now) AS waited_ms, DATEDIFF_BIG(MILLISECOND, j.enqueued_at, @now) AS age_ms,
        j.kind, CASE WHEN DATALENGTH(j.payload) <= @max_payload_bytes THEN j.payload_utf16 END AS payload_utf16,
@@ -221,10 +216,9 @@ SELECT j.job_id, j.fence, j.attempt, COALESCE(j.max_attempts, @max_attempts) AS 
            OR j.checkpointed = 1 OR j.headers IS NOT NULL OR j.batch_id IS NOT NULL OR j.needs IS NOT NULL
            OR j.start_by IS NOT NULL OR j.held IS NOT NULL THEN j.details END AS details,
        CAST(NULL AS bigint) AS head_id, j.group_key
-FROM @places AS c
+FROM @jobs AS c
 INNER LOOP JOIN [$(schema)].[jobs] AS j WITH (ROWLOCK, READCOMMITTEDLOCK, FORCESEEK (jobs_pk (job_id)))
     ON j.job_id = c.job_id
 WHERE j.state = 2 AND j.worker_id = @worker_id AND j.claimed_at = @now
-ORDER BY c.place
 OPTION (MAXDOP 1, KEEPFIXED PLAN);
 GO

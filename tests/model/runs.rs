@@ -634,7 +634,8 @@ impl Runs {
                 let Group { mut turns, from } = system.sessions[session].read.take().expect("it has read the group");
                 let waits = |job: &usize| system.rows[*job].state == State::Waiting;
                 let is_free = |job: &usize| waits(job) && !system.is_changed(*job);
-                let next = (from..self.jobs).find(is_free).filter(|_| turns < 1);
+                let has_free_turn = turns < 1;
+                let next = (from..self.jobs).find(is_free).filter(|_| has_free_turn);
                 if let Some(job) = next {
                     system.passed_over |= committed.iter().any(|earlier| *earlier < job);
                     if system.is_locked(job) {
@@ -647,7 +648,9 @@ impl Runs {
                 let group = system.group;
                 system.sessions[session].group.get_or_insert(group);
                 let waits = |job: &usize| system.rows[*job].state == State::Waiting;
-                let from = (from..self.jobs).find(waits).unwrap_or(self.jobs);
+                // Only groups with a free turn are searched.
+                let first = || (from..self.jobs).find(waits).unwrap_or(self.jobs);
+                let from = if has_free_turn { first() } else { from };
                 system.group = Group { turns: turns.max(0), from };
             }
             _ => {

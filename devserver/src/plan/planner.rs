@@ -249,7 +249,13 @@ impl Planner<'_> {
             Relation::View { slot, view, unlocked } => (Operator::View { slot, view, unlocked }, conditions),
             Relation::Function { slot, function } => (Operator::Function { slot, function }, conditions),
             Relation::Working { slot, working, .. } => (Operator::Working { slot, working }, conditions),
-            Relation::Join(join) => self.plan_outer_join(*join, conditions, bound)?,
+            Relation::Join(join) => {
+                let (mut planned, rest) = self.plan_outer_join(*join, conditions, bound, order)?;
+                if !rest.is_empty() {
+                    planned.operator = Operator::Filter { input: Box::new(planned.operator), conditions: rest };
+                }
+                return Ok(planned);
+            }
             Relation::Block(block) => (self.plan_block(*block)?, conditions),
         };
         let operator =
@@ -292,23 +298,26 @@ impl Planner<'_> {
         Ok(Planned { operator: Operator::Table(Box::new(scan)), ordered })
     }
 
-    /// LEFT and RIGHT JOIN and OUTER APPLY; returns the conditions that are still to be checked on its result.
+    /// LEFT and RIGHT JOIN and OUTER APPLY; returns the conditions that are still to be checked on its result. A loop
+    /// keeps the order of the side whose rows all come.
     fn plan_outer_join(
         &self,
         join: JoinRelation,
         mut conditions: Vec<Condition>,
         bound: SlotSet,
-    ) -> SqlResult<(Operator, Vec<Condition>)> {
+        order: &[SortKey],
+    ) -> SqlResult<(Planned, Vec<Condition>)> {
         let JoinRelation { kind, loops, left, right, on } = join;
         let (left, right) = if kind == JoinKind::Right { (right, left) } else { (left, right) };
         let (left_slots, right_slots) = (left.slots(), right.slots());
         let right_list = right.slot_list();
         let target_on_right = contains_target(&right);
         let own_left = take_matching(&mut conditions, |slots| slots & right_slots == 0);
-        let left = self.plan_joins(left, own_left, bound, &[], false)?;
+        let left = self.plan_joins(left, own_left, bound, order, false)?;
         let has_keys = on.iter().any(|condition| join_key(condition, left_slots, right_slots).is_some());
         let wants_loop = loops || self.loop_joins;
         let use_hash = has_keys && !wants_loop && !self.would_seek(&right, &on, left_slots)?;
+        let ordered = if use_hash { order.is_empty() } else { left.ordered || order.is_empty() };
         let operator = if use_hash {
             self.hash_join(LoopKind::Left, left.operator, right, on, left_slots, right_list, target_on_right)?
         } else {
@@ -321,7 +330,7 @@ impl Planner<'_> {
                 target_on_right,
             }
         };
-        Ok((operator, conditions))
+        Ok((Planned { operator, ordered }, conditions))
     }
 }
 

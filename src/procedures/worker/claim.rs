@@ -133,7 +133,7 @@ const LIMITED_BY_RATE: u32 = 4;
 /// The rows are in the order of the claim, which age has changed.
 const IN_ORDER: u32 = 8;
 
-/// The jobs of groups share the queue, and have no turns. They come in order, behind the others.
+/// The jobs of groups share the queue, and have no turns.
 const SHARED: u32 = 16;
 
 /// The longest `varbinary(max)`.
@@ -231,10 +231,7 @@ impl Session {
         }
         // OUTPUT returns rows in no particular order.
         match highest {
-            _ if is_shared => {
-                let ready = jobs.iter().rposition(|job| job.group_key().is_none()).map_or(0, |last| last + 1);
-                jobs[..ready].sort_unstable_by_key(|job| (job.priority, job.id));
-            }
+            _ if is_shared => jobs = in_turns(jobs),
             _ if status & IN_ORDER != 0 => {}
             None => jobs.sort_unstable_by_key(|job| (job.priority, job.id)),
             Some(_) => jobs.sort_unstable_by_key(|job| (job.priority, std::cmp::Reverse(job.id))),
@@ -300,6 +297,24 @@ impl Session {
         command.bind_param("@run", int(request.run));
         command
     }
+}
+
+/// Puts the jobs of a fair queue in order: those without a group, then one of each group after the other.
+fn in_turns(mut jobs: Vec<Job>) -> Vec<Job> {
+    jobs.sort_by(|a, b| match (a.group_key(), b.group_key()) {
+        (None, None) => (a.priority, a.id).cmp(&(b.priority, b.id)),
+        (a_key, b_key) => (a_key, a.id).cmp(&(b_key, b.id)),
+    });
+    let ready = jobs.partition_point(|job| job.group_key().is_none());
+    let mut places: Vec<usize> = Vec::with_capacity(jobs.len() - ready);
+    for (number, job) in jobs.iter().enumerate().skip(ready) {
+        let goes_on = number > ready && job.group_key() == jobs[number - 1].group_key();
+        places.push(places.last().filter(|_| goes_on).map_or(0, |place| place + 1));
+    }
+    let mut shared: Vec<(usize, Job)> = places.into_iter().zip(jobs.drain(ready..)).collect();
+    shared.sort_by_key(|(place, _)| *place);
+    jobs.extend(shared.into_iter().map(|(_, job)| job));
+    jobs
 }
 
 /// Reads a job, and the first job of its run, if it belongs to one. If its payload is withheld, the job has neither payload nor details, and `lengths` receives the
@@ -404,4 +419,29 @@ pub(crate) fn read_for_test(payload: Vec<u8>) -> Job {
         .expect("the columns are those of a claim")
         .expect("its details are readable")
         .0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fair_queues_jobs_are_one_of_each_group_after_the_other() {
+        let job = |id, priority, key: Option<&str>| {
+            let details = key.map(|key| Box::new(Details { group_key: Some(key.to_owned()), ..Details::default() }));
+            Job { id: JobId(id), priority, details, ..read_for_test(Vec::new()) }
+        };
+        let jobs = vec![
+            job(4, 0, Some("a")),
+            job(1, 0, Some("b")),
+            job(2, 0, Some("a")),
+            job(9, 1, None),
+            job(3, 0, Some("a")),
+            job(5, 0, Some("b")),
+            job(8, 1, None),
+            job(10, 0, None),
+        ];
+        let ids: Vec<i64> = in_turns(jobs).iter().map(|job| job.id.0).collect();
+        assert_eq!(ids, [10, 8, 9, 2, 1, 3, 5, 4]);
+    }
 }

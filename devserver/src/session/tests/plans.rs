@@ -50,9 +50,11 @@ fn indexes_are_used_and_forced() {
          == a seek does not touch other rows
          BEGIN TRAN; UPDATE t SET state = 2 WHERE id = 3 => ok
          2: SET LOCK_TIMEOUT 0 => ok
-         -- By key, by key range, by a list of keys, by joining, and TOP in index order: none of them comes near row 3.
+         -- By key, by key range, by a list of keys, by joining, and TOP in index order, also of the outer side of a loop
+         -- join: none of them comes near row 3.
          2: SELECT id FROM t WHERE id = 1 ;; SELECT id FROM t WHERE id < 3 ;; SELECT id FROM t WHERE id IN (1, 2) ;;
              SELECT t.id FROM (VALUES (1)) AS v (id) JOIN t ON t.id = v.id ;; SELECT TOP (1) id FROM t ORDER BY id ;;
+             SELECT TOP (1) t.id FROM t LEFT LOOP JOIN t AS u ON u.id = t.id ORDER BY t.id ;;
              SELECT TOP (1) id FROM t WHERE q = 1 AND state = 0 ORDER BY id DESC ;;
              SELECT 1 WHERE EXISTS (SELECT 1 FROM t WHERE id = 2) ;; UPDATE t SET k = 'z' WHERE id = 2 ;;
              DELETE t WHERE id = 2 ;; DECLARE @big bigint = 1; SELECT id FROM t WHERE id = @big => ok
