@@ -76,7 +76,7 @@ IF @on_bad = 'status'
 BEGIN TRY
     IF @queue_id IS NULL
         EXEC [$(schema)].[unknown_queue] @queue;
-    -- One scan for all rules: 4 is the first one. An aggregate of an empty list is NULL.
+    -- One scan for all rules. Of several that are broken, the highest number is reported. An empty list breaks none.
     SELECT @broken = MAX(CASE
             WHEN (payload IS NULL AND text IS NULL) OR (payload IS NOT NULL AND text IS NOT NULL) THEN 4
             WHEN delay_ms < 0 OR delay_ms > 315360000000 OR (delay_ms IS NOT NULL AND due_at IS NOT NULL) THEN 3

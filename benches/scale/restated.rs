@@ -25,7 +25,7 @@ pub const PLACES: usize = ALL_PLACES.div_ceil(2);
 pub const SHORTEST_LOOK: Micros = 10 * MS;
 
 /// The same file: by how much each session that waits lengthens the delays of all.
-pub const SHARE_OF_LOOKS: Micros = 15 * MS;
+pub const SHARE_OF_LOOKS: Micros = 13 * MS;
 
 /// `sql/290_tend.sql`, `sql/320_heartbeat.sql`: for how long the duties are kept.
 pub const DUTIES: Micros = 3 * SECOND;

@@ -46,6 +46,8 @@ pub(super) struct SharedCalls {
 #[derive(Default)]
 struct State {
     under_way: usize,
+    /// Whether [`begin_shared_calls`] is at work.
+    begins: bool,
     /// In the order of their arrival.
     waiting: VecDeque<Waiting>,
     arrivals: u64,
@@ -84,8 +86,7 @@ impl State {
         {
             if is_alike(&waiting) { taken.push(waiting) } else { left.push_back(waiting) }
         }
-        left.append(&mut self.waiting);
-        self.waiting = left;
+        left.into_iter().rev().for_each(|waiting| self.waiting.push_front(waiting));
         taken
     }
 
@@ -120,7 +121,7 @@ impl Drop for UnderWay {
     fn drop(&mut self) {
         let mut state = self.0.shared_calls.state.lock();
         state.under_way -= 1;
-        begin_shared_call(&self.0, state);
+        begin_shared_calls(&self.0, state);
     }
 }
 
@@ -200,18 +201,25 @@ impl Queue {
     }
 }
 
-/// Begins a call for the waiting jobs, if there are any.
-fn begin_shared_call(queue: &Queue, mut state: MutexGuard<'_, State>) {
-    if state.under_way >= MOST_AT_ONCE {
+/// Begins calls for the waiting jobs, if there are any.
+fn begin_shared_calls<'a>(queue: &'a Queue, mut state: MutexGuard<'a, State>) {
+    // A runtime that is shutting down drops the task at once, which ends the call and comes back here. The loop then
+    // begins the next one: if this function did, thousands of callers would overflow the stack.
+    if state.begins {
         return;
     }
-    let Some(first) = state.waiting.pop_front() else { return };
-    let runtime = first.runtime.clone();
-    let under_way = UnderWay::new(queue, &mut state);
-    // A runtime that is shutting down drops the task at once, which ends the call.
-    drop(state);
-    // Boxed: tokio would move the call's large future several times.
-    runtime.spawn(Box::pin(enqueue_together(Leader(Some(first)), under_way)));
+    state.begins = true;
+    while state.under_way < MOST_AT_ONCE
+        && let Some(first) = state.waiting.pop_front()
+    {
+        let runtime = first.runtime.clone();
+        let under_way = UnderWay::new(queue, &mut state);
+        drop(state);
+        // Boxed: tokio would move the call's large future several times.
+        runtime.spawn(Box::pin(enqueue_together(Leader(Some(first)), under_way)));
+        state = queue.shared_calls.state.lock();
+    }
+    state.begins = false;
 }
 
 /// The job whose caller's runtime runs the call.
@@ -303,16 +311,18 @@ mod tests {
 
     #[test]
     fn a_call_that_ends_or_cannot_begin_makes_room_for_the_next() {
+        const WAITING: usize = 20_000; // would overflow the stack if each call's end began the next call
         let queue = queue();
         let job = NewJob::text("x");
         let stopped = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         let mut begun: Vec<Begun<'_>> = {
             let _entered = stopped.enter();
-            (0..MOST_AT_ONCE + 2).map(|_| queue.begin_call(&job, Instant::now())).collect()
+            (0..MOST_AT_ONCE + WAITING).map(|_| queue.begin_call(&job, Instant::now())).collect()
         };
-        assert_eq!(under_way_and_waiting(&queue), (MOST_AT_ONCE, 2));
+        assert_eq!(under_way_and_waiting(&queue), (MOST_AT_ONCE, WAITING));
         drop(begun.pop());
-        assert_eq!(under_way_and_waiting(&queue), (MOST_AT_ONCE, 1), "the caller that is gone took its job back");
+        let expected = (MOST_AT_ONCE, WAITING - 1);
+        assert_eq!(under_way_and_waiting(&queue), expected, "the caller that is gone took its job back");
         drop(stopped);
         drop(begun.remove(0));
         assert_eq!(under_way_and_waiting(&queue), (MOST_AT_ONCE - 1, 0), "a stopped runtime sends nothing");

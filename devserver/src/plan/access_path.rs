@@ -396,9 +396,9 @@ fn order_direction(
         if is_bound(column) {
             continue;
         }
-        // All rows with one key are one row: what is sorted by after it does not matter.
+        // All rows with one key are one row: by which of its columns is sorted after it does not matter.
         if index.is_unique() && position >= index.key.len() {
-            break;
+            continue;
         }
         let next = key.get(position)?;
         if next.column != column {

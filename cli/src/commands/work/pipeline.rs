@@ -19,9 +19,8 @@ use super::runner::ended_early;
 /// A job is sent ahead if those before it are expected to take less than this.
 const AHEAD: Duration = Duration::from_millis(10);
 
-/// For how long further jobs are taken. Then the thread returns, so that other workers get it, and a program that is too
-/// old or too large is replaced. Until the last replies have come, the program has ever less to do: that is one pause in
-/// a hundred.
+/// For how long further jobs are taken. Then the thread returns, and a program that is too old or too large is replaced.
+/// The program runs out of jobs before that, so a shorter time would leave it idle more often.
 const TAKES_FOR: Duration = Duration::from_millis(100);
 
 /// The most bytes of jobs without a reply, unless one job alone is larger.
@@ -189,8 +188,8 @@ impl<T: Task> Pipeline<T> {
 /// How long a program takes for the jobs of each kind.
 pub struct Pace {
     kinds: Vec<KindPace>,
-    /// The longest wait for more replies. The times of the kinds include those in which the program had no job, so they
-    /// do not show that a wait was too long.
+    /// The longest wait for more replies. It is learnt apart: the times of the kinds include that in which the program had
+    /// no job, which hides a wait that was too long.
     longest_moment: Duration,
 }
 

@@ -59,6 +59,9 @@ fn indexes_are_used_and_forced() {
              SELECT 1 WHERE EXISTS (SELECT 1 FROM t WHERE id = 2) ;; UPDATE t SET k = 'z' WHERE id = 2 ;;
              DELETE t WHERE id = 2 ;; DECLARE @big bigint = 1; SELECT id FROM t WHERE id = @big => ok
          2: SELECT id FROM t WHERE k = 'a' => 1 | error 1222
+         == one row of the outer side is in order, but not what is joined with it
+         SELECT v.n FROM t LEFT LOOP JOIN (VALUES (1), (2)) AS v (n) ON v.n > 0 WHERE t.id = 1 ORDER BY t.k, v.n DESC
+             => 2 | 1
          == types that are not the columns still find its rows
          DECLARE @v bigint = 5000000000; SELECT id FROM t WHERE id = @v => none
          DECLARE @v decimal(9, 2) = 2.5; SELECT id FROM t WHERE id > @v => 3
