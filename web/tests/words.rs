@@ -95,7 +95,7 @@ async fn an_error_of_sql_server_is_not_taken_for_no_answer() {
     config.queue.name = "work".to_owned();
     let mut browser = Browser::new(router(Queue::connect(&config).await.unwrap(), Options::default()));
     browser.page("audit").await;
-    let procedure = format!("{}.list_audit", fixture.schema);
+    let procedure = fixture.procedure_to_fail("list_audit");
     server.faults().on_call(&procedure, |_| Some(SqlError::new(50_000, "the disk is full")));
     let answer = browser.get("audit").await;
     assert_eq!((answer.status, answer.texts("h1").remove(0).as_str()), (StatusCode::BAD_GATEWAY, "SQL Server error"));
