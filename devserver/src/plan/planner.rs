@@ -241,6 +241,7 @@ impl Planner<'_> {
         order: &[SortKey],
         limited: bool,
     ) -> SqlResult<Planned> {
+        let mut ordered = order.is_empty();
         let (operator, rest) = match relation {
             Relation::Table(table) => return self.plan_table(table, conditions, order, limited),
             Relation::Unit => (Operator::Unit, conditions),
@@ -250,17 +251,15 @@ impl Planner<'_> {
             Relation::Function { slot, function } => (Operator::Function { slot, function }, conditions),
             Relation::Working { slot, working, .. } => (Operator::Working { slot, working }, conditions),
             Relation::Join(join) => {
-                let (mut planned, rest) = self.plan_outer_join(*join, conditions, bound, order)?;
-                if !rest.is_empty() {
-                    planned.operator = Operator::Filter { input: Box::new(planned.operator), conditions: rest };
-                }
-                return Ok(planned);
+                let (planned, rest) = self.plan_outer_join(*join, conditions, bound, order)?;
+                ordered = planned.ordered;
+                (planned.operator, rest)
             }
             Relation::Block(block) => (self.plan_block(*block)?, conditions),
         };
         let operator =
             if rest.is_empty() { operator } else { Operator::Filter { input: Box::new(operator), conditions: rest } };
-        Ok(Planned { operator, ordered: order.is_empty() })
+        Ok(Planned { operator, ordered })
     }
 
     fn plan_block(&self, block: BlockRelation) -> SqlResult<Operator> {
@@ -317,7 +316,7 @@ impl Planner<'_> {
         let has_keys = on.iter().any(|condition| join_key(condition, left_slots, right_slots).is_some());
         let wants_loop = loops || self.loop_joins;
         let use_hash = has_keys && !wants_loop && !self.would_seek(&right, &on, left_slots)?;
-        let ordered = if use_hash { order.is_empty() } else { left.ordered || order.is_empty() };
+        let ordered = order.is_empty() || !use_hash && left.ordered;
         let operator = if use_hash {
             self.hash_join(LoopKind::Left, left.operator, right, on, left_slots, right_list, target_on_right)?
         } else {
