@@ -10,10 +10,11 @@
 -- smallest share of a database (25). Application locks belong to the database, but threads to the instance, so the
 -- places of all databases of an instance add up.
 --
--- Up to 15 waiting sessions of the database share about 75 checks per second: a session that waits alone checks every
--- 13 ms, ten sessions check every 130 ms, and 16 or more every 200 ms (@most_ms). In small databases in Azure SQL
--- Database and in those in elastic pools, two sessions share 10 checks, or four share 20. Each further session then adds
--- five. When a call begins, it counts the sessions by their places. The checks of all databases of an instance add up.
+-- Up to 12 waiting sessions of the database share about 60 checks per second: a session that waits alone checks every
+-- 16 ms (which WAITFOR makes 16.7, a multiple of 1/300 s), ten sessions check every 160 ms, and 13 or more every 200 ms
+-- (@most_ms). In small databases in Azure SQL Database and in those in elastic pools, two sessions share 10 checks, or
+-- four share 20. Each further session then adds five. When a call begins, it counts the sessions by their places. The
+-- checks of all databases of an instance add up.
 --
 -- An idle worker calls this on a connection of its own. The call costs a sleeping worker thread and a few index seeks
 -- per check, whereas polling from outside would cost a call per check. Only a claim decides which worker gets a job.
@@ -26,10 +27,9 @@ CREATE OR ALTER PROCEDURE [$(schema)].[await_jobs]
 AS
 SET NOCOUNT, XACT_ABORT ON;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-DECLARE @started_at datetime2(3) = SYSUTCDATETIME(), @waited_ms bigint = 0, @queue_id int, @share_ms int = 13,
-    @delay_ms bigint, @pause_ms bigint, @took_ms bigint, @delay datetime, @checked_at datetime2(3),
-    @places int = 64, @tested int = 0, @other nvarchar(255), @found bit = 0, @tier nvarchar(32), @own int, @first int,
-    @slot int, @tries int = 0, @granted int = -1, @resource nvarchar(255);
+DECLARE @queue_id int, @share_ms int = 16, @delay_ms bigint, @places int = 64, @tested int = 0, @other nvarchar(255),
+    @found bit = 0, @tier nvarchar(32), @own int, @first int, @slot int, @tries int = 0, @granted int = -1,
+    @resource nvarchar(255);
 
 SELECT @queue_id = queue_id FROM [$(schema)].[queues] WITH (FORCESEEK (queues_name (name))) WHERE name = @queue;
 IF @queue_id IS NULL
@@ -49,7 +49,7 @@ BEGIN
                        WHEN @tier LIKE N'%[_]2' THEN 37
                        ELSE 50 END;
     -- These have less than one processor, or share it with other databases.
-    SET @share_ms = CASE WHEN @places < 30 THEN 100 WHEN @places = 30 THEN 50 ELSE 13 END;
+    SET @share_ms = CASE WHEN @places < 30 THEN 100 WHEN @places = 30 THEN 50 ELSE 16 END;
 END;
 ELSE
     -- Every login may read this setting. 0 means that SQL Server chooses 512 or more.
@@ -93,26 +93,7 @@ BEGIN TRY
     SET @delay_ms = CASE WHEN @delay_ms > @most_ms THEN @most_ms WHEN @delay_ms < @least_ms THEN @least_ms
         ELSE @delay_ms END;
     SET @delay_ms = CASE WHEN @delay_ms < 10 THEN 10 ELSE @delay_ms END;
-    SET @pause_ms = @delay_ms;
-    SET @delay = DATEADD(MILLISECOND, @pause_ms, CAST('19000101' AS datetime));
-    -- The wait is measured by the clock, because checks take time, too. If the clock is set back, the wait ends.
-    WHILE @found = 0 AND @waited_ms >= 0 AND @waited_ms < @wait_ms
-    BEGIN
-        WAITFOR DELAY @delay;
-        SET @checked_at = SYSUTCDATETIME();
-        EXEC [$(schema)].[look] @queue_id, @found OUTPUT;
-        SELECT @took_ms = DATEDIFF_BIG(MILLISECOND, @checked_at, SYSUTCDATETIME()),
-            @waited_ms = DATEDIFF_BIG(MILLISECOND, @started_at, SYSUTCDATETIME());
-        -- A check skips locked rows one by one, so many uncommitted jobs slow it down. Checks take a tenth of the time
-        -- at most, or come every @most_ms.
-        IF 9 * @took_ms > @delay_ms OR @pause_ms > @delay_ms
-        BEGIN
-            SET @pause_ms = CASE WHEN 9 * @took_ms > @most_ms THEN @most_ms ELSE 9 * @took_ms END;
-            IF @pause_ms < @delay_ms
-                SET @pause_ms = @delay_ms;
-            SET @delay = DATEADD(MILLISECOND, @pause_ms, CAST('19000101' AS datetime));
-        END;
-    END;
+    EXEC [$(schema)].[look] @queue_id, @found OUTPUT, @delay_ms, @most_ms, @wait_ms;
 END TRY
 BEGIN CATCH
     EXEC sys.sp_releaseapplock @Resource = @resource, @LockOwner = N'Session';

@@ -48,13 +48,11 @@ pub async fn measure(report: &mut Report, sizes: &Sizes) {
     let mut acknowledged = Vec::new();
     let mut client = bench.client().await;
     for sample in 0..sizes.wake_ups {
-        // At another moment of the worker's waiting each time.
-        let pause = Duration::from_millis(700 + 37 * (sample as u64 % 17));
-        tokio::time::sleep(pause).await;
+        tokio::time::sleep(pause(2 * sample)).await;
         let (enqueued_at, started_at) = wake_up(&mut starts, queue.enqueue(&NewJob::bytes(payload()))).await;
         same_process.push(ms(started_at - enqueued_at));
         acknowledged.push(ms(until_done(&monitor, 2 * sample as u64 + 1).await - started_at));
-        tokio::time::sleep(pause).await;
+        tokio::time::sleep(pause(2 * sample + 1)).await;
         let (enqueued_at, started_at) = wake_up(&mut starts, client.enqueue("idle", &payload())).await;
         other_process.push(ms(started_at - enqueued_at));
         acknowledged.push(ms(until_done(&monitor, 2 * sample as u64 + 2).await - started_at));
@@ -70,6 +68,11 @@ pub async fn measure(report: &mut Report, sizes: &Sizes) {
     let measure = "from the end of a run to its confirmation, longest of all";
     report.add(measure, "ms", target(60.0), vec![longest_acknowledged]);
     bench.uninstall().await;
+}
+
+/// 0.7 to 1.3 seconds, evenly spread (the golden ratio's multiples), so that jobs come at any moment between two checks.
+fn pause(number: usize) -> Duration {
+    Duration::from_secs_f64(0.7 + 0.6 * (number as f64 * 0.618_033_988_75).fract())
 }
 
 /// When the job was about to be enqueued, and when it was started, which is when it ended: it does nothing.

@@ -71,16 +71,16 @@ pub struct WorkerConfig {
     pub look_ahead: usize,
 
     /// Shortest delay between polls of an empty queue, for a worker that is the only idle one in the database. Raise it
-    /// if 75 polls a second are too many for the server. Only with a shorter `poll_max_ms` does SQL Server poll more
+    /// if 60 polls a second are too many for the server. Only with a shorter `poll_max_ms` does SQL Server poll more
     /// often: up to 100 times a second.
     ///
-    /// Default: 13 ms. Allowed: 1 ms to 1 min. Key: `worker.poll_min_ms`.
+    /// Default: 16 ms. Allowed: 1 ms to 1 min. Key: `worker.poll_min_ms`.
     pub poll_min: Duration,
 
     /// Longest delay between polls of an empty queue: how long a job enqueued by another process may go unnoticed. SQL
     /// Server polls on behalf of idle workers, as many as `waiting_sessions` allows, inside a waiting call; the other
-    /// workers poll every ten seconds. Up to 15 idle workers of a database share 75 polls a second: one polls every
-    /// 13 ms (`poll_min_ms`), ten poll every 130 ms, and 16 or more every 200 ms. Below 13 ms, lower `poll_min_ms`, too.
+    /// workers poll every ten seconds. Up to 12 idle workers of a database share 60 polls a second: one polls every
+    /// 16 ms (`poll_min_ms`), ten poll every 160 ms, and 13 or more every 200 ms. Below 16 ms, lower `poll_min_ms`, too.
     ///
     /// Default: 200 ms. Allowed: 1 ms to 1 h. Key: `worker.poll_max_ms`.
     pub poll_max: Duration,
@@ -233,7 +233,7 @@ impl Section for WorkerConfig {
                 1 << 20..=1 << 40,
             ),
             look_ahead: table.rare().count("worker.look_ahead", |worker| worker.look_ahead, 0, 0..=1_024, "jobs"),
-            poll_min: table.rare().time("worker.poll_min_ms", |worker| worker.poll_min, 13, 1..=60_000),
+            poll_min: table.rare().time("worker.poll_min_ms", |worker| worker.poll_min, 16, 1..=60_000),
             poll_max: table.time("worker.poll_max_ms", |worker| worker.poll_max, 200, 1..=3_600_000),
             waiting_sessions: table.rare().count(
                 "worker.waiting_sessions",
