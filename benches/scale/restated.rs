@@ -12,7 +12,7 @@ pub const MAX_IDLE: Micros = 60 * SECOND;
 pub const CLAIM_ANYWAY: Micros = 300 * SECOND;
 
 /// `src/worker/claim/watcher.rs`: how long one call waits in SQL Server.
-pub const WAIT: Micros = 2 * SECOND;
+pub const WAIT: Micros = 5 * SECOND;
 
 /// The same file: how often a worker looks for which there is no place among those that wait.
 pub const LOOK_EVERY: Micros = 10 * SECOND;
@@ -24,8 +24,9 @@ pub const PLACES: usize = ALL_PLACES.div_ceil(2);
 /// The same file: the shortest delay before a look.
 pub const SHORTEST_LOOK: Micros = 10 * MS;
 
-/// The same file: by how much each session that waits lengthens the delays of all.
-pub const SHARE_OF_LOOKS: Micros = 13 * MS;
+/// The same file: the delay of a session that waits alone, and by how much each further one lengthens the delays of all.
+pub const SHARE_OF_LOOKS: Micros = 16 * MS;
+pub const FURTHER_SHARE: Micros = SHARE_OF_LOOKS + 4 * MS;
 
 /// `sql/290_tend.sql`, `sql/320_heartbeat.sql`: for how long the duties are kept.
 pub const DUTIES: Micros = 3 * SECOND;
@@ -86,6 +87,7 @@ fn said() -> Vec<Said> {
         (await_jobs, format!("@places int = {ALL_PLACES},")),
         (await_jobs, "SET @own = (@most_sessions + 1) / 2;".to_string()),
         (await_jobs, format!("@share_ms int = {}", SHARE_OF_LOOKS / MS)),
+        (await_jobs, format!("WHEN 0 THEN @share_ms + {} ELSE 0 END;", (FURTHER_SHARE - SHARE_OF_LOOKS) / MS)),
         (await_jobs, format!("CASE WHEN @delay_ms < {0} THEN {0} ELSE @delay_ms END;", SHORTEST_LOOK / MS)),
         (watcher, "least = self.state.config.poll_min.min(self.wait);".to_string()),
         (tend, format!("DATEADD(SECOND, {}, @now)", DUTIES / SECOND)),

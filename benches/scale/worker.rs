@@ -28,7 +28,9 @@ use std::time::Duration;
 
 use readpast::config::WorkerConfig;
 
-use crate::restated::{FINISH_AGAIN, FINISH_SESSIONS, LONGEST_SLEEP, RENEW_AGAIN, SHARE_OF_LOOKS, SHORTEST_LOOK, WAIT};
+use crate::restated::{
+    FINISH_AGAIN, FINISH_SESSIONS, FURTHER_SHARE, LONGEST_SLEEP, RENEW_AGAIN, SHARE_OF_LOOKS, SHORTEST_LOOK, WAIT,
+};
 use crate::server::{Answer, Call};
 use crate::world::{Connection, Event, MS, Micros, Task, World};
 
@@ -281,7 +283,8 @@ impl Worker {
         }
         let answer = match call {
             Call::AwaitJobs { least, most } if world.server.takes_place(now, self.id) => {
-                let share = (world.server.waiting() as Micros * SHARE_OF_LOOKS).min(most).max(least).max(SHORTEST_LOOK);
+                let others = world.server.waiting() as Micros - 1;
+                let share = (SHARE_OF_LOOKS + others * FURTHER_SHARE).min(most).max(least).max(SHORTEST_LOOK);
                 let epoch = world.server.epoch(now);
                 return world.at(now + share, self.id, Event::Looks { share, since: now, epoch });
             }

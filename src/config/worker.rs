@@ -79,8 +79,8 @@ pub struct WorkerConfig {
 
     /// Longest delay between polls of an empty queue: how long a job enqueued by another process may go unnoticed. SQL
     /// Server polls on behalf of idle workers, as many as `waiting_sessions` allows, inside a waiting call; the other
-    /// workers poll every ten seconds. Up to 12 idle workers of a database share 60 polls a second: one polls every
-    /// 16 ms (`poll_min_ms`), ten poll every 160 ms, and 13 or more every 200 ms. Below 16 ms, lower `poll_min_ms`, too.
+    /// workers poll every ten seconds. The only idle worker of a database polls every 16 ms (`poll_min_ms`); each
+    /// further one adds 20 ms to the delay of all. Below 16 ms, lower `poll_min_ms`, too.
     ///
     /// Default: 200 ms. Allowed: 1 ms to 1 h. Key: `worker.poll_max_ms`.
     pub poll_max: Duration,

@@ -35,7 +35,7 @@ use crate::worker::state::{Phase, WorkerState};
 use super::freed_places::FreedPlaces;
 
 /// The longest time that one call waits.
-const WAIT: Duration = Duration::from_secs(2);
+const WAIT: Duration = Duration::from_secs(5);
 
 /// How much longer than that the response may take. After that the connection counts as dead, long before
 /// `command_timeout_ms`.
