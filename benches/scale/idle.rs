@@ -47,7 +47,8 @@ pub fn simulate(report: &mut Report, sizes: &Sizes) {
     report.claim("no more than 64 sessions of all queues wait", waiting[3] <= ALL_PLACES);
     let per_worker = all[2] / many as f64;
     report.claim("an idle worker of a fleet makes less than a call in four seconds", per_worker < 0.25 || many < 500);
-    let bound = many as f64 * (1.0 / 10.0 + 1.05 / 10.0) + 32.0 / 5.0 + 3.0 + many as f64 / 300.0;
+    let (all_workers, places) = (many as f64, PLACES as f64);
+    let bound = all_workers / 10.0 + (all_workers - places) * 1.05 / 10.0 + places / 5.0 + 3.0 + all_workers / 300.0;
     report.claim("the arithmetic of the calls holds for the fleet", (0.8 * bound..bound).contains(&all[2]));
     wakes(report, sizes);
 }
