@@ -1,5 +1,6 @@
 -- For await_jobs and claim_limited: returns whether a queue has a job that a claim would get; 0 if the queue is paused.
--- Reads the same ranges as a claim. With @delay_ms, checks after each delay, until a job is found or @wait_ms are over.
+-- Reads the same ranges as a claim. With @delay_ms, checks after each delay, until a job is found or the next delay
+-- would end after @wait_ms.
 CREATE OR ALTER PROCEDURE [$(schema)].[look]
     @queue_id int,
     @found    bit OUTPUT,
@@ -109,7 +110,7 @@ BEGIN
 
     SET @waited_ms = DATEDIFF_BIG(MILLISECOND, @started_at, SYSUTCDATETIME());
     -- The wait is measured by the clock, because checks take time, too. If the clock is set back, the wait ends.
-    IF @found = 1 OR @delay_ms IS NULL OR @waited_ms >= @wait_ms OR @waited_ms < 0
+    IF @found = 1 OR @delay_ms IS NULL OR @waited_ms < 0
         RETURN;
     -- A check skips locked rows one by one, so many uncommitted jobs slow it down. Checks take a tenth of the time at
     -- most, or come every @most_ms.
@@ -121,5 +122,8 @@ BEGIN
             SET @pause_ms = @delay_ms;
         SET @delay = DATEADD(MILLISECOND, @pause_ms, CAST('19000101' AS datetime));
     END;
+    -- Only the first delay may exceed @wait_ms, so that the call ends within the caller's command timeout.
+    IF @waited_ms + @pause_ms > @wait_ms
+        RETURN;
 END;
 GO

@@ -11,7 +11,7 @@
 -- places of all databases of an instance add up.
 --
 -- Up to ten waiting sessions of the database share 50 to 60 checks per second: a session that waits alone checks every
--- 16 ms (which WAITFOR makes 16.7, a multiple of 1/300 s), and each further session adds 20 ms to the delay of all,
+-- 16 ms (16.7, because a datetime is a multiple of 1/300 s), and each further session adds 20 ms to the delay of all,
 -- up to 200 ms (@most_ms). In small databases in Azure SQL Database and in those in elastic pools, two sessions share
 -- 10 checks, or four share 20. Each further session then adds five. When a call begins, it counts the sessions by their
 -- places. The checks of all databases of an instance add up.
@@ -88,7 +88,7 @@ BEGIN TRY
         SET @other = CONCAT(N'readpast_wait_', (@slot + @tested + 1) % @most_sessions);
         SELECT @tested = @tested + 1,
             @delay_ms = @delay_ms + CASE APPLOCK_TEST(N'public', @other, N'Exclusive', N'Session')
-                WHEN 0 THEN @share_ms + 4 ELSE 0 END;  -- its calls cost, too
+                WHEN 0 THEN @share_ms + 4 ELSE 0 END;  -- 4 ms for its other calls
     END;
     SET @delay_ms = CASE WHEN @delay_ms > @most_ms THEN @most_ms WHEN @delay_ms < @least_ms THEN @least_ms
         ELSE @delay_ms END;

@@ -320,7 +320,7 @@ async fn all_schemas_of_a_database_share_the_places() {
 
 /// How often one call of two seconds has checked the queue, while another session has taken so many places, and each
 /// check takes so long.
-async fn checks(places: u32, took: Duration) -> usize {
+async fn checks(places: u32, took: Duration, least_ms: u32) -> usize {
     let server = DevServer::start().await.unwrap();
     let fixture = Fixture::on(&server, "checks", QueueOptions::default()).await;
     let (mut session, mut other) = (fixture.session().await, fixture.session().await);
@@ -336,24 +336,34 @@ async fn checks(places: u32, took: Duration) -> usize {
         std::thread::sleep(took);
         None
     });
-    let call = "EXEC [$(schema)].[await_jobs] @queue = N'work', @least_ms = 1, @most_ms = 1000, @wait_ms = 2000,
-                    @most_sessions = 64";
-    session.sql(call).await;
+    let call = format!(
+        "EXEC [$(schema)].[await_jobs] @queue = N'work', @least_ms = {least_ms}, @most_ms = {}, @wait_ms = 2000,
+             @most_sessions = 64",
+        least_ms.max(1_000)
+    );
+    session.sql(&call).await;
     checks.load(Ordering::Acquire)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_more_sessions_wait_the_less_often_each_checks() {
-    let (alone, in_company) = (checks(0, Duration::ZERO).await, checks(20, Duration::ZERO).await);
-    // 2000 / (16 * 21), and the check that ends the wait.
-    assert!(in_company <= 6, "{in_company}");
+    let (alone, in_company) = (checks(0, Duration::ZERO, 1).await, checks(20, Duration::ZERO, 1).await);
+    // 2000 / (16 + 20 * 20)
+    assert!(in_company <= 4, "{in_company}");
     assert!(alone > 2 * in_company, "{alone} and {in_company}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn checks_that_take_long_come_seldom() {
-    let slow = checks(0, Duration::from_millis(100)).await;
-    assert!(slow <= 3, "{slow}"); // each second, or less often
+    let slow = checks(0, Duration::from_millis(100), 1).await;
+    assert!(slow <= 2, "{slow}"); // each second, or less often
+}
+
+/// The caller's command timeout is little longer than the wait.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_begins_no_delay_that_ends_after_its_wait() {
+    assert_eq!(checks(0, Duration::ZERO, 1_500).await, 1);
+    assert_eq!(checks(0, Duration::ZERO, 2_500).await, 1, "one check there is always");
 }
 
 // Max concurrent workers, in MicrosoftDocs/sql-docs, azure-sql/database/: "Resource limits for single databases using

@@ -7,7 +7,7 @@ use crate::restated::{ALL_PLACES, LOOK_EVERY, PLACES};
 use crate::server::{PROCEDURES, Procedure};
 use crate::world::{MS, Micros, SECOND};
 
-/// `docs/performance.md`, "calls of an idle worker", measured at a proxy.
+/// The bench `throughput`, "calls of an idle worker", counted by a proxy.
 const MEASURED_AT_REST: f64 = 1.6;
 
 /// For so long it is looked: claims of an idle worker come every five minutes.

@@ -39,7 +39,7 @@ pub(crate) type CancelledHere = broadcast::Receiver<Arc<[(JobId, Fence)]>>;
 /// responses.
 ///
 /// If jobs are enqueued through the same `Queue` that started an idle worker, or a clone of it, the worker starts them
-/// immediately. Other workers notice within `worker.poll_max_ms`, and within about 15 ms if only one is idle in the
+/// immediately. Other workers notice within `worker.poll_max_ms`, and within about 20 ms if only one is idle in the
 /// database.
 ///
 /// Before its first call, a queue checks the version of the installed schema. If this release does not support it,
