@@ -10,10 +10,10 @@
 -- Release it and the jobs behind it, and claim again with a higher limit. Return status, a sum of bits: 1 if a job is
 -- waiting that must run alone (see reap); 2 if max_running kept jobs back, 4 if the rate did (claim_limited); 8 if
 -- the rows are in order (claim_aged); 16 if the jobs of groups have no turns (claim_fair): they start behind the others,
--- one of each group after the other. With
--- @alone = 1, a job that must run alone is claimed first, and no other job with it. With delivery at_most_once, the
--- claim deletes the rows: fence is 0, and there is nothing to finish. A job with a withheld payload is then not
--- deleted, and neither are the jobs behind it. If it is the first job, its row is returned without a claim.
+-- one of each group after the other. With @alone = 1, a job that must run alone is claimed first, and no other job with
+-- it. With delivery at_most_once, the claim deletes the rows: fence is 0, and there is nothing to finish. A job with a
+-- withheld payload is then not deleted, and neither are the jobs behind it. If it is the first job, its row is returned
+-- without a claim.
 --
 -- Expired jobs without a key, a group and a batch are cancelled first, except in a caller's transaction. If there are
 -- 1,000, the claim ends with that, and @expired tells the caller to claim again at once. promote cancels the others, so

@@ -3,7 +3,7 @@
 use crate::Sizes;
 use crate::fleet::{Fleet, STARTING, config};
 use crate::report::{Report, number};
-use crate::restated::{ALL_PLACES, LOOK_EVERY, PLACES};
+use crate::restated::{ALL_PLACES, LOOK_EVERY, PLACES, WAIT};
 use crate::server::{PROCEDURES, Procedure};
 use crate::world::{MS, Micros, SECOND};
 
@@ -47,8 +47,8 @@ pub fn simulate(report: &mut Report, sizes: &Sizes) {
     report.claim("no more than 64 sessions of all queues wait", waiting[3] <= ALL_PLACES);
     let per_worker = all[2] / many as f64;
     report.claim("an idle worker of a fleet makes less than a call in four seconds", per_worker < 0.25 || many < 500);
-    let (all_workers, places) = (many as f64, PLACES as f64);
-    let bound = all_workers / 10.0 + (all_workers - places) * 1.05 / 10.0 + places / 5.0 + 3.0 + all_workers / 300.0;
+    let (all_workers, places, wait) = (many as f64, PLACES as f64, (WAIT / SECOND) as f64);
+    let bound = all_workers / 10.0 + (all_workers - places) * 1.05 / 10.0 + places / wait + 3.0 + all_workers / 300.0;
     report.claim("the arithmetic of the calls holds for the fleet", (0.8 * bound..bound).contains(&all[2]));
     wakes(report, sizes);
 }

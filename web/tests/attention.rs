@@ -9,40 +9,12 @@ use readpast::NewJob;
 use readpast::admin::{Held, QueueOptions, Schedule};
 
 use crate::server::{dev_server, real_server_url};
-use crate::support::{Answer, Browser, Fixture};
+use crate::support::{Answer, Browser, Fixture, Minute};
 
 /// The sentences of the problems, without the word for how grave they are.
 async fn problems(browser: &mut Browser) -> Vec<String> {
     let page = browser.page("overview").await;
     page.texts(".problems h2").iter().map(|text| text.split_once(": ").unwrap().1.to_owned()).collect()
-}
-
-#[derive(Default)]
-struct Minute {
-    ago: u32,
-    ready: u32,
-    dead: u32,
-    done: u32,
-    failed: u32,
-}
-
-/// Each queue's history, in place of what workers have written.
-async fn write_history(fixture: &Fixture, minutes: impl IntoIterator<Item = Minute>) {
-    let values = |minute: Minute| {
-        let Minute { ago, ready, dead, done, failed } = minute;
-        format!("({ago}, {ready}, {dead}, {done}, {failed})")
-    };
-    let rows = minutes.into_iter().map(values).collect::<Vec<_>>().join(", ");
-    let batch = format!(
-        "DECLARE @epoch datetime2(0) = '20000101';
-         DECLARE @now datetime2(0) = DATEADD(MINUTE, DATEDIFF(MINUTE, @epoch, SYSUTCDATETIME()), @epoch);
-         DELETE [$(schema)].[history];
-         INSERT [$(schema)].[history] (queue_id, at, minutes, ready, scheduled, waiting, claimed, dead, cancelled,
-                                       workers, done, failed, died)
-         SELECT q.queue_id, DATEADD(MINUTE, -v.ago, @now), 1, v.ready, 0, 0, 0, v.dead, 0, 1, v.done, v.failed, 0
-         FROM [$(schema)].[queues] AS q CROSS JOIN (VALUES {rows}) AS v (ago, ready, dead, done, failed)"
-    );
-    fixture.sql(&batch).await;
 }
 
 async fn three_dead(fixture: &Fixture, error: &'static str) {
@@ -67,8 +39,8 @@ async fn jobs_that_died_lately_are_a_problem_with_their_error() {
     let fixture = Fixture::new("rising").await;
     three_dead(&fixture, "Traceback (most recent call last):\n  File \"a.py\"\napp.BadInvoice: no <total>").await;
     // Two were dead ten minutes before the last sample, and none an hour before.
-    let minutes = [(60, 0), (10, 2), (0, 3)].map(|(ago, dead)| Minute { ago, dead, ..Minute::default() });
-    write_history(&fixture, minutes).await;
+    let minutes = [(60, 0), (10, 2), (0, 3)].map(|(ago, dead)| ("work", Minute { ago, dead, ..Minute::default() }));
+    fixture.write_history(minutes).await;
     let mut browser = fixture.open();
     let page = browser.page("overview").await;
     assert_eq!(page.texts(".problems h2"), ["Problem: work: 1 job died in the last 15 minutes"]);
@@ -108,7 +80,7 @@ async fn why_jobs_died_is_read_of_one_queue_a_minute() {
     three_dead(&fixture, "no space left").await;
     let other = fixture.queue.named("other").unwrap();
     other.admin().create(QueueOptions::default()).await.unwrap();
-    write_history(&fixture, [Minute { ago: 5, ..Minute::default() }]).await;
+    fixture.write_history(["work", "other"].map(|queue| (queue, Minute { ago: 5, ..Minute::default() }))).await;
     fixture.sql("UPDATE [$(schema)].[jobs] SET queue_id = (SELECT queue_id FROM [$(schema)].[queues] WHERE name = N'other') \
                  WHERE job_id = (SELECT MAX(job_id) FROM [$(schema)].[jobs])").await;
     let calls = Arc::new(AtomicU64::new(0));
@@ -293,8 +265,8 @@ fn the_thresholds_are_those_of_the_alerts() {
 async fn failing_attempts_and_a_growing_backlog_are_warnings() {
     let fixture = Fixture::new("warnings").await;
     // One more in nine seconds.
-    let minutes = (0..=70).map(|ago| Minute { ago, ready: 1_500 - ago * 7, dead: 0, done: 70, failed: 30 });
-    write_history(&fixture, minutes).await;
+    let minute = |ago| Minute { ago, ready: 1_500 - ago * 7, done: 70, failed: 30, ..Minute::default() };
+    fixture.write_history((0..=70).map(|ago| ("work", minute(ago)))).await;
     let found = problems(&mut fixture.open()).await;
     let failed = "work: 30 % of attempts failed in the last 15 minutes";
     assert_eq!(found, [failed, "work: the backlog has grown for an hour"]);
@@ -306,8 +278,8 @@ async fn failing_attempts_and_a_growing_backlog_are_warnings() {
 async fn the_small_chart_does_not_fall_at_its_end_and_is_not_sent_each_second() {
     let fixture = Fixture::new("spark").await;
     // The last minute has just begun.
-    let minutes = (0..=25).map(|ago| Minute { ago, done: if ago == 0 { 1 } else { 100 }, ..Minute::default() });
-    write_history(&fixture, minutes).await;
+    let minute = |ago| Minute { ago, done: if ago == 0 { 1 } else { 100 }, ..Minute::default() };
+    fixture.write_history((0..=25).map(|ago| ("work", minute(ago)))).await;
     let mut browser = fixture.open();
     let page = browser.page("overview").await;
     let chart = page.values(".spark use", "href").remove(0);

@@ -6,19 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use readpast::admin::QueueOptions;
 
 use crate::server::{dev_server, real_server_url};
-use crate::support::Fixture;
+use crate::support::{Fixture, Minute};
 
-/// Minutes as workers write them: queue, minutes ago, ready, dead, done, failed, died.
+/// The history: queue, minutes ago, ready, dead, done, failed, died.
 async fn minutes(fixture: &Fixture, rows: &[(&str, u32, u32, u32, u32, u32, u32)]) {
-    let mut batch = "DECLARE @now datetime2(0) = SYSUTCDATETIME();".to_owned();
-    for (queue, ago, ready, dead, done, failed, died) in rows {
-        batch.push_str(&format!(
-            "INSERT [$(schema)].[history] (queue_id, at, minutes, ready, scheduled, waiting, claimed, dead, cancelled, \
-             workers, done, failed, died) SELECT queue_id, DATEADD(MINUTE, -{ago}, @now), 1, {ready}, 0, 0, 0, {dead}, 0, \
-             1, {done}, {failed}, {died} FROM [$(schema)].[queues] WHERE name = N'{queue}';"
-        ));
-    }
-    fixture.sql(&batch).await;
+    let minutes = rows
+        .iter()
+        .map(|&(queue, ago, ready, dead, done, failed, died)| (queue, Minute { ago, ready, dead, done, failed, died }));
+    fixture.write_history(minutes).await;
 }
 
 /// Runs of a kind in the current hour: measure 1 done, 2 failed, 3 died.

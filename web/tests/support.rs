@@ -18,6 +18,17 @@ use tower::ServiceExt;
 
 use crate::server::{self, real_server_url, server_url, unique};
 
+/// What the history says of a minute.
+#[derive(Default)]
+pub struct Minute {
+    pub ago: u32,
+    pub ready: u32,
+    pub dead: u32,
+    pub done: u32,
+    pub failed: u32,
+    pub died: u32,
+}
+
 /// A schema of a test's own, with a queue `work`.
 pub struct Fixture {
     pub url: String,
@@ -88,6 +99,27 @@ impl Fixture {
         let answer = client.simple_query(statement.as_str()).await.expect(&statement);
         answer.into_results().await.expect(&statement);
         client
+    }
+
+    /// The history, as workers write it for each minute, of the queues with these names; what was there is deleted.
+    pub async fn write_history<'a>(&self, minutes: impl IntoIterator<Item = (&'a str, Minute)>) {
+        let values = |(queue, minute): (&str, Minute)| {
+            let Minute { ago, ready, dead, done, failed, died } = minute;
+            format!("(N'{queue}', {ago}, {ready}, {dead}, {done}, {failed}, {died})")
+        };
+        let rows = minutes.into_iter().map(values).collect::<Vec<_>>().join(", ");
+        let batch = format!(
+            "DECLARE @epoch datetime2(0) = '20000101';
+             DECLARE @now datetime2(0) = DATEADD(MINUTE, DATEDIFF(MINUTE, @epoch, SYSUTCDATETIME()), @epoch);
+             DELETE [$(schema)].[history];
+             INSERT [$(schema)].[history] (queue_id, at, minutes, ready, scheduled, waiting, claimed, dead, cancelled,
+                                           workers, done, failed, died)
+             SELECT q.queue_id, DATEADD(MINUTE, -v.ago, @now), 1, v.ready, 0, 0, 0, v.dead, 0, 1, v.done, v.failed,
+                    v.died
+             FROM (VALUES {rows}) AS v (queue, ago, ready, dead, done, failed, died)
+             INNER JOIN [$(schema)].[queues] AS q ON q.name = v.queue"
+        );
+        self.sql(&batch).await;
     }
 
     /// Runs what is ready with a handler that refuses all of it for good, with this error.
